@@ -13,6 +13,7 @@ fn main() -> ExitCode {
         pulling: Path::new(env!("CARGO_BIN_EXE_pvm-bench-pulling")),
         manager: Path::new(env!("CARGO_BIN_EXE_pvm-bench-manager")),
         scale: Path::new(env!("CARGO_BIN_EXE_pvm-bench-scale")),
+        jobs: Path::new(env!("CARGO_BIN_EXE_pvm-bench-jobs")),
     };
     match cli::run(&Cli::parse(), programs) {
         Ok(()) => ExitCode::SUCCESS,

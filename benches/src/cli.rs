@@ -8,6 +8,7 @@ use crate::parts;
 use crate::report::{Computer, Findings, Found};
 use crate::scale;
 use crate::tune::Tune;
+use crate::waiting;
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -72,6 +73,7 @@ Examples:
   cargo bench -p benches -- --prefix /opt/pvm rate         what is installed there
   cargo bench -p benches -- coscheduling --rounds 2        programs that share hosts, about ten minutes
   cargo bench -p benches -- scale                          what 8 to 256 hosts cost, about ten minutes
+  cargo bench -p benches -- jobs jobs-waiting              jobs of the queues, with HyperQueue for comparison
   cargo bench -p benches -- live --docs                    the simulator beside daemons, about four minutes
   cargo bench -p benches -- tune RING_TURN 8 256           values of a constant of docs/constants.md
 
@@ -112,6 +114,7 @@ pub fn run(cli: &Cli, programs: Programs) -> Result<()> {
     let (shared, words) = take(cli.parts.clone(), coscheduling::is_chosen);
     let (lived, words) = take(words, live::is_chosen);
     let (grown, words) = take(words, scale::is_chosen);
+    let (queued, words) = take(words, waiting::is_chosen);
     if !shared.is_empty() {
         share(&ours, &shared, cli, &folder)?;
     }
@@ -120,6 +123,9 @@ pub fn run(cli: &Cli, programs: Programs) -> Result<()> {
     }
     if !grown.is_empty() {
         grow(&ours, programs, &grown, cli, &folder)?;
+    }
+    if !queued.is_empty() {
+        wait(&ours, programs, cli, &folder)?;
     }
     if words.is_empty() && !cli.parts.is_empty() {
         return Ok(());
@@ -196,6 +202,19 @@ fn grow(ours: &Installation, programs: Programs, words: &[String], cli: &Cli, fo
     ensure_all(growth.failures().next().is_none())
 }
 
+/// Measures and shows what many waiting jobs cost.
+fn wait(ours: &Installation, programs: Programs, cli: &Cli, folder: &Path) -> Result<()> {
+    let rounds = cli.rounds.map_or(if cli.quick { 1 } else { waiting::ROUNDS }, usize::from);
+    let session = session(0, cli.effort())?;
+    let growth = waiting::measure(ours, programs.jobs, (rounds, cli.quick), &session)?;
+    session.progress.finish_and_clear();
+    let growth = growth.context("interrupted")?;
+    let report = growth.report();
+    print!("{}", report.text());
+    report.write(folder)?;
+    keep(folder, waiting::NAME, &growth)
+}
+
 /// Writes the JSON file of what was measured.
 fn keep(folder: &Path, name: &str, found: &impl Serialize) -> Result<()> {
     let path = folder.join(name).with_extension("json");
@@ -215,17 +234,16 @@ fn compare(
 ) -> Result<()> {
     let rounds = cli.rounds.map_or(if cli.quick { 2 } else { 5 }, usize::from);
     let session = session(0, cli.effort())?;
-    let comparisons = live::measure(ours, programs, words, (rounds, cli.quick), &session)?;
+    let found = live::measure(ours, programs, words, (rounds, cli.quick), &session)?;
     session.progress.finish_and_clear();
-    let comparisons = comparisons.context("interrupted")?;
-    for comparison in &comparisons {
-        let report = comparison.report();
-        print!("{}{}\n\n", report.text(), comparison.apart());
+    let found = found.context("interrupted")?;
+    for (report, sentence) in found.reports() {
+        print!("{}{sentence}\n\n", report.text());
         report.write(folder)?;
     }
-    keep(folder, live::NAME, &comparisons)?;
+    keep(folder, live::NAME, &found)?;
     if cli.documentation.docs {
-        live::page::write(workspace(), &comparisons, machine, rounds)?;
+        live::page::write(workspace(), &found.shown(), machine, rounds)?;
         println!("docs/simulated-and-live.md is up to date");
     }
     Ok(())

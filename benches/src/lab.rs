@@ -1,5 +1,6 @@
 //! All contenders, ready to be run: a virtual machine of each PVM, compiled programs, Open MPI.
 
+use crate::hyperqueue::HyperQueue;
 use crate::part::Ask;
 use crate::remote::Remote;
 use crate::uneven::Uneven;
@@ -23,10 +24,14 @@ pub struct Lab {
     pub remote: Option<Remote>,
     /// Hosts of unequal speed, if they were asked for and can be had.
     pub uneven: Option<Uneven>,
+    /// HyperQueue without and with its journal, if it was asked for and is there.
+    pub hyperqueue: Vec<HyperQueue>,
     /// Whether there is Open MPI.
     has_mpi: bool,
     /// The program for our Rust interface.
     rust: PathBuf,
+    /// The program that submits jobs.
+    jobs: PathBuf,
     /// Where the compiled programs are.
     folder: TempDir,
 }
@@ -44,6 +49,8 @@ pub struct Programs<'p> {
     pub manager: &'p Path,
     /// The program for operations on many hosts.
     pub scale: &'p Path,
+    /// The program that submits jobs.
+    pub jobs: &'p Path,
 }
 
 /// Requirements of some parts.
@@ -53,6 +60,8 @@ pub struct Needs {
     pub hosts: bool,
     /// Hosts of unequal speed.
     pub uneven: bool,
+    /// A peer that runs jobs.
+    pub jobs: bool,
 }
 
 /// Open MPI's programs.
@@ -157,8 +166,10 @@ impl Lab {
         } else {
             None
         };
+        let hyperqueue = if needs.jobs { hyperqueue(folder.path())? } else { Vec::new() };
         let ours = Side::start(ours, &folder.path().join("ours"), None, "")?;
-        Ok(Self { ours, original, remote, uneven, has_mpi, rust: programs.rust.to_owned(), folder })
+        let (rust, jobs) = (programs.rust.to_owned(), programs.jobs.to_owned());
+        Ok(Self { ours, original, remote, uneven, hyperqueue, has_mpi, rust, jobs, folder })
     }
 
     /// Starts ours alone.
@@ -173,8 +184,10 @@ impl Lab {
             original: None,
             remote,
             uneven,
+            hyperqueue: Vec::new(),
             has_mpi: false,
             rust: programs.rust.to_owned(),
+            jobs: programs.jobs.to_owned(),
             folder,
         })
     }
@@ -194,6 +207,11 @@ impl Lab {
     /// Open MPI, if it is there.
     pub fn mpi(&self) -> Option<Mpi<'_>> {
         self.has_mpi.then_some(Mpi { folder: self.folder.path() })
+    }
+
+    /// The program that submits jobs.
+    pub fn jobs(&self) -> &Path {
+        &self.jobs
     }
 
     /// The folder of the programs that need no PVM.
@@ -289,6 +307,11 @@ impl Side {
         self.folder.join(cast.program("pvm"))
     }
 
+    /// The console.
+    pub fn console(&self) -> PathBuf {
+        self.machine.installation().pvm()
+    }
+
     /// A command in the environment of this machine.
     pub fn command(&self, program: &Path) -> Command {
         self.machine.command(program)
@@ -306,6 +329,14 @@ impl Side {
             .args(words(ask.xs));
         command
     }
+}
+
+/// Its server without a journal, and one with it; without a worker's work, an idle server takes nothing from the others.
+fn hyperqueue(folder: &Path) -> Result<Vec<HyperQueue>> {
+    let Some(version) = HyperQueue::version() else { return Ok(Vec::new()) };
+    eprintln!("HyperQueue: {version}");
+    let start = |(name, has_journal)| HyperQueue::start(&folder.join(name), has_journal);
+    [("hyperqueue", false), ("hyperqueue-journal", true)].into_iter().map(start).collect()
 }
 
 pub(crate) fn words(xs: &[u64]) -> impl Iterator<Item = String> {

@@ -8,7 +8,9 @@
 //! - [`lab`]: the contenders, ready to be run, and [`remote`], on hosts with a network, and [`uneven`], on hosts of unequal speed; [`program`]: running one and reading its results.
 //! - [`coscheduling`]: programs that share hosts, which is no comparison side by side.
 //! - [`scale`]: what many hosts cost, which is no comparison side by side either.
+//! - [`waiting`]: what many waiting jobs cost.
 //! - [`live`]: daemons compared with the simulator.
+//! - [`jobs`]: jobs of a workload. [`hyperqueue`]: a peer that runs jobs.
 //! - [`numbers`]: what tasks of a batch count by.
 //! - [`stats`], [`report`]: from rounds to tables, plots and JSON; [`cli`]: the command line.
 //! - [`tune`]: values of one of this product's constants side by side.
@@ -16,6 +18,8 @@
 
 pub mod cli;
 pub mod coscheduling;
+pub mod hyperqueue;
+pub mod jobs;
 pub mod lab;
 pub mod live;
 pub mod numbers;
@@ -28,3 +32,4 @@ pub mod scale;
 pub mod stats;
 pub mod tune;
 pub mod uneven;
+pub mod waiting;

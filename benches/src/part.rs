@@ -41,6 +41,8 @@ pub struct Part<'l> {
 pub enum Unit {
     /// Microseconds; less is better.
     Time,
+    /// Milliseconds; less is better.
+    Milliseconds,
     /// Seconds for all together; less is better.
     Seconds,
     /// 10⁹ bytes per second; more is better.
@@ -218,6 +220,7 @@ impl Unit {
     pub fn of(self, x: u64, seconds: f64) -> f64 {
         match self {
             Self::Time => seconds * 1e6,
+            Self::Milliseconds => seconds * 1e3,
             Self::Seconds => seconds,
             Self::Bandwidth => x as f64 / seconds / 1e9,
             Self::Rate => 1.0 / seconds,
@@ -228,6 +231,7 @@ impl Unit {
     pub fn name(self) -> &'static str {
         match self {
             Self::Time => "µs",
+            Self::Milliseconds => "ms",
             Self::Seconds => "s",
             Self::Bandwidth => "GB/s",
             Self::Rate => "1/s",
@@ -236,7 +240,11 @@ impl Unit {
 
     /// How to read a ratio.
     pub fn better(self) -> &'static str {
-        if matches!(self, Self::Time | Self::Seconds) { "less is better" } else { "more is better" }
+        if matches!(self, Self::Time | Self::Milliseconds | Self::Seconds) {
+            "less is better"
+        } else {
+            "more is better"
+        }
     }
 }
 

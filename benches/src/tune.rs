@@ -6,8 +6,11 @@ use crate::lab::{Lab, Programs};
 use crate::part::{Effort, Part, Session};
 use crate::parts;
 use crate::report::{Computer, Findings, Found};
+use crate::scale;
+use crate::waiting;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
+use pvm_sim::report::Report;
 use pvm_tests::install::{Installation, target, workspace};
 use pvm_wire::tuned::{Constant, TABLE};
 use std::collections::BTreeSet;
@@ -60,8 +63,8 @@ impl Tune {
         for value in self.values() {
             installed.push((value, install(self.name.name, value)?));
         }
-        if coscheduling::is_chosen(&words) {
-            return self.share(&installed, &words, &session(0, self.effort())?);
+        if let Some(alone) = Alone::of(&words) {
+            return self.run_alone(alone, programs, &installed, &words, &session(0, self.effort())?);
         }
         let machine = Computer::here();
         let labs = installed.iter().map(|(_, ours)| Lab::alone(ours, programs, parts::needs(&words)));
@@ -102,16 +105,64 @@ impl Tune {
         merged
     }
 
-    /// Programs that share hosts, for one value after the other in each round.
-    fn share(&self, installed: &[(u64, Installation)], words: &[String], session: &Session) -> Result<()> {
+    /// Parts that are no comparison side by side, for one value after the other in each round.
+    fn run_alone(
+        &self,
+        alone: Alone,
+        programs: Programs,
+        installed: &[(u64, Installation)],
+        words: &[String],
+        session: &Session,
+    ) -> Result<()> {
         for round in 1..=self.effort().rounds {
             for (value, ours) in installed {
-                let shared = coscheduling::measure(ours, words, (1, self.quick), session)?;
-                let shared = shared.context("interrupted")?;
-                println!("{} = {value}, round {round}:\n{}", self.name.name, shared.report().text());
+                let report = alone.measure(ours, programs, words, self.quick, session)?;
+                println!("{} = {value}, round {round}:\n{}", self.name.name, report.text());
             }
         }
         Ok(())
+    }
+}
+
+/// A part that is no comparison side by side.
+#[derive(Clone, Copy, Debug)]
+enum Alone {
+    Coscheduling,
+    Scale,
+    Waiting,
+}
+
+impl Alone {
+    fn of(words: &[String]) -> Option<Self> {
+        match () {
+            () if coscheduling::is_chosen(words) => Some(Self::Coscheduling),
+            () if scale::is_chosen(words) => Some(Self::Scale),
+            () if waiting::is_chosen(words) => Some(Self::Waiting),
+            () => None,
+        }
+    }
+
+    /// One round.
+    fn measure(
+        self,
+        ours: &Installation,
+        programs: Programs,
+        words: &[String],
+        quick: bool,
+        session: &Session,
+    ) -> Result<Report> {
+        let report = match self {
+            Self::Coscheduling => {
+                coscheduling::measure(ours, words, (1, quick), session)?.map(|found| found.report())
+            }
+            Self::Scale => {
+                scale::measure(ours, programs.scale, words, (1, quick), session)?.map(|found| found.report())
+            }
+            Self::Waiting => {
+                waiting::measure(ours, programs.jobs, (1, quick), session)?.map(|found| found.report())
+            }
+        };
+        report.context("interrupted")
     }
 }
 

@@ -81,6 +81,11 @@ impl<E> Engine<E> {
         self.pending
     }
 
+    /// Whether nothing more happens at this time.
+    pub fn is_next_later(&self) -> bool {
+        self.due.is_empty()
+    }
+
     /// Plans an event for a time; one in the past happens now.
     pub fn at(&mut self, at: Time, event: E) {
         self.pending += 1;

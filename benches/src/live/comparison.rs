@@ -1,5 +1,6 @@
 //! Daemons compared with the simulator: a table, a plot, and a table of the documentation.
 
+use super::page::Shown;
 use crate::stats::Summary;
 use pvm_sim::report::{Bars, Plot, Point as PlotPoint, Report, Series, Table, number};
 use serde::Serialize;
@@ -69,6 +70,22 @@ impl Comparison {
             table.row(row.into_iter().chain([point.ratio().map_or_else(String::new, number)]));
         }
         Report { tables: vec![table], plots: vec![self.plot()], ..Report::default() }
+    }
+
+    /// As the page has it.
+    pub fn shown(&self) -> Shown {
+        Shown {
+            name: self.name,
+            title: self.title,
+            unit: self.unit,
+            command: "cargo bench -p benches -- live --docs",
+            spread: None,
+            columns: self.columns(),
+            rows: self.rows(),
+            ratios: vec![["live", "simulated"]],
+            note: format!("{} {}", self.costs, self.apart()),
+            plots: vec![self.plot()],
+        }
     }
 
     fn heading(&self) -> String {

@@ -5,16 +5,22 @@
 
 pub mod batch;
 pub mod comparison;
+pub mod jobs;
 pub mod page;
 pub mod pulling;
 pub mod record;
 pub mod teams;
+pub mod trace;
 
 use crate::lab::Programs;
 use crate::part::Session;
 use anyhow::{Result, ensure};
 use comparison::Comparison;
+use page::Shown;
+use pvm_sim::report::Report;
 use pvm_tests::Installation;
+use serde::Serialize;
+use trace::Trace;
 
 /// The word by which this is chosen.
 pub const NAME: &str = "live";
@@ -24,6 +30,32 @@ pub fn is_chosen(words: &[String]) -> bool {
     words.iter().any(|word| word.split('-').next() == Some(NAME))
 }
 
+/// All that was compared.
+#[derive(Debug, Default, Serialize)]
+pub struct Found {
+    /// Values.
+    pub comparisons: Vec<Comparison>,
+    /// Jobs of workloads.
+    pub traces: Vec<Trace>,
+}
+
+impl Found {
+    /// As it is printed, each with a sentence.
+    pub fn reports(&self) -> Vec<(Report, String)> {
+        let mut reports: Vec<_> = self.comparisons.iter().map(|of| (of.report(), of.apart())).collect();
+        if !self.traces.is_empty() {
+            reports.push((jobs::report(&self.traces), String::new()));
+        }
+        reports
+    }
+
+    /// As the page has it.
+    pub fn shown(&self) -> Vec<Shown> {
+        let traces = (!self.traces.is_empty()).then(|| jobs::shown(&self.traces));
+        self.comparisons.iter().map(Comparison::shown).chain(traces).collect()
+    }
+}
+
 /// Measures what the words choose. `None` if it was interrupted.
 pub fn measure(
     ours: &Installation,
@@ -31,19 +63,27 @@ pub fn measure(
     words: &[String],
     (rounds, quick): (usize, bool),
     session: &Session,
-) -> Result<Option<Vec<Comparison>>> {
+) -> Result<Option<Found>> {
     let is_chosen = |name: &str| words.iter().any(|word| word == NAME || word == name);
-    let mut comparisons = Vec::new();
+    let mut all = Found::default();
     if is_chosen(pulling::NAME) {
         let Some(found) = pulling::measure(ours, programs, (rounds, quick), session)? else {
             return Ok(None);
         };
-        comparisons.extend(found);
+        all.comparisons.extend(found);
     }
     if is_chosen(teams::NAME) {
         let Some(found) = teams::measure(ours, (rounds, quick), session)? else { return Ok(None) };
-        comparisons.extend(found);
+        all.comparisons.extend(found);
     }
-    ensure!(!comparisons.is_empty(), "nothing of {NAME} was measured: {} or {}", pulling::NAME, teams::NAME);
-    Ok(Some(comparisons))
+    if is_chosen(jobs::NAME) {
+        let Some(found) = jobs::measure(ours, programs, (rounds, quick), session)? else { return Ok(None) };
+        all.traces.extend(found);
+    }
+    let names = [pulling::NAME, teams::NAME, jobs::NAME].join(", ");
+    ensure!(
+        !(all.comparisons.is_empty() && all.traces.is_empty()),
+        "nothing of {NAME} was measured; there are {names}"
+    );
+    Ok(Some(all))
 }

@@ -1,29 +1,53 @@
 //! The generated parts of `docs/simulated-and-live.md`.
 
-use super::comparison::Comparison;
 use crate::report::Computer;
 use anyhow::{Context, Result, ensure};
+use pvm_sim::report::Plot;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 /// Below `docs`.
 const PICTURES: &str = "docs/simulated-and-live";
-/// The command that writes them.
-const COMMAND: &str = "cargo bench -p benches -- live --docs";
 
-/// Writes the data and the picture of each comparison, a file each, and brings the pages up to date.
-pub fn write(root: &Path, comparisons: &[Comparison], computer: &Computer, rounds: usize) -> Result<()> {
+/// A table, and the pictures that go with it.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// Its name: that of its file, and of its place on the page.
+    pub name: &'static str,
+    /// The measured quantity.
+    pub title: &'static str,
+    /// Of all values that have no unit of their own.
+    pub unit: &'static str,
+    /// The command that writes it.
+    pub command: &'static str,
+    /// Of what the values are medians, if not of all rounds.
+    pub spread: Option<String>,
+    /// The heads.
+    pub columns: Vec<String>,
+    /// The rows.
+    pub rows: Vec<Vec<String>>,
+    /// Pairs of columns whose quotient is shown.
+    pub ratios: Vec<[&'static str; 2]>,
+    /// A sentence below the table.
+    pub note: String,
+    /// The pictures.
+    pub plots: Vec<Plot>,
+}
+
+/// Writes the data and the pictures of each table, a file each, and brings the pages up to date.
+pub fn write(root: &Path, tables: &[Shown], computer: &Computer, rounds: usize) -> Result<()> {
     let run = format!(
         "machine = {:?}\ndate = {:?}\ncommit = {:?}\nspread = \"Medians of {rounds} rounds\"\n",
         computer.summary(),
         said(root, "date", &["+%F"])?,
         said(root, "git", &["rev-parse", "--short=7", "HEAD"])?,
     );
-    for comparison in comparisons {
-        let path = root.join(pvm_docs::measurements::FOLDER).join(comparison.name).with_extension("toml");
-        put(&path, &data(comparison, &run))?;
-        for plot in comparison.report().plots {
+    for table in tables {
+        let path = root.join(pvm_docs::measurements::FOLDER).join(table.name).with_extension("toml");
+        put(&path, &data(table, &run))?;
+        for plot in &table.plots {
             put(&root.join(PICTURES).join(&plot.name).with_extension("svg"), &plot.svg()?)?;
         }
     }
@@ -34,18 +58,19 @@ pub fn write(root: &Path, comparisons: &[Comparison], computer: &Computer, round
 }
 
 /// A file of `docs/measurements`: Rust writes strings and lists of them as TOML does.
-fn data(comparison: &Comparison, run: &str) -> String {
-    let rows: Vec<String> = comparison.rows().iter().map(|row| format!("    {row:?},\n")).collect();
-    format!(
-        "# Written by `{COMMAND}`.\n\n[run.live]\n{run}\n[[table]]\nid = {:?}\ntitle = {:?}\nunit = {:?}\ncommand = {COMMAND:?}\n\
-         run = \"live\"\ncolumns = {:?}\nratios = [[\"live\", \"simulated\"]]\nrows = [\n{rows}]\nnote = {:?}\n",
-        comparison.name,
-        comparison.title,
-        comparison.unit,
-        comparison.columns(),
-        format!("{} {}", comparison.costs, comparison.apart()),
-        rows = rows.concat(),
-    )
+fn data(table: &Shown, run: &str) -> String {
+    let Shown { name, title, unit, command, columns, ratios, note, .. } = table;
+    let rows: Vec<String> = table.rows.iter().map(|row| format!("    {row:?},\n")).collect();
+    let mut text = format!(
+        "# Written by `{command}`.\n\n[run.live]\n{run}\n[[table]]\nid = {name:?}\ntitle = {title:?}\nunit = {unit:?}\n\
+         command = {command:?}\nrun = \"live\"\n"
+    );
+    if let Some(spread) = &table.spread {
+        let _ = writeln!(text, "spread = {spread:?}");
+    }
+    let rows = rows.concat();
+    let _ = writeln!(text, "columns = {columns:?}\nratios = {ratios:?}\nrows = [\n{rows}]\nnote = {note:?}");
+    text
 }
 
 fn put(path: &Path, text: &str) -> Result<()> {
@@ -65,7 +90,7 @@ fn said(root: &Path, program: &str, arguments: &[&str]) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::comparison::Point;
+    use super::super::comparison::{Comparison, Point};
     use super::*;
 
     #[test]
@@ -92,7 +117,7 @@ mod tests {
             points: vec![point],
             costs: "A start takes 1 µs.".into(),
         };
-        write(root, &[comparison], &Computer::here(), 3).expect("written");
+        write(root, &[comparison.shown()], &Computer::here(), 3).expect("written");
         let page = fs::read_to_string(root.join("docs/page.md")).expect("there");
         let row = "| constant | 8 | 4.000 | 3.500 to 4.500 | 2.000 | 2.000 to 2.000 | 1.000 | 2.0 |";
         assert!(page.contains("Makespan, s:") && page.contains(row), "{page}");

@@ -2,6 +2,7 @@
 
 pub mod answers;
 pub mod hosts;
+pub mod jobs;
 pub mod makespan;
 pub mod many;
 pub mod pairs;
@@ -12,9 +13,10 @@ use crate::lab::{Lab, Needs};
 use crate::live;
 use crate::part::Part;
 use crate::scale;
+use crate::waiting;
 
 /// The words by which parts are chosen, with what they are.
-pub const CHOICES: [(&str, &str); 17] = [
+pub const CHOICES: [(&str, &str); 19] = [
     ("latency", "half a round trip between two tasks of one host, small messages"),
     ("bandwidth", "the same for large messages"),
     ("rate", "64 messages one way, then an answer"),
@@ -29,12 +31,14 @@ pub const CHOICES: [(&str, &str); 17] = [
     ("spawn", "tasks started, heard from and ended, in batches of 1 to 4096, on one host and on three"),
     (makespan::NAME, "400 tasks of several lengths on three hosts of unequal speed"),
     ("answers", "latencies while batches are spawned: 99th percentiles"),
+    (jobs::NAME, "tasks of arrays per second, and one job alone, with HyperQueue for comparison"),
+    (waiting::NAME, "what many waiting jobs cost; only if named"),
     (coscheduling::NAME, "programs that share two hosts: -two, -four, -cpu, -alone, -flood; only if named"),
     (
         scale::NAME,
         "start, idle daemons, spawns and a loss with 8 to 256 hosts: -8, -32, -64, -128, -256; only if named",
     ),
-    (live::NAME, "daemons beside the simulator: -pulling, -epochs; only if named"),
+    (live::NAME, "daemons beside the simulator: -pulling, -epochs, -jobs; only if named"),
 ];
 
 /// All parts that one of these words chooses; without a word, all.
@@ -45,6 +49,7 @@ pub fn chosen<'l>(lab: &'l Lab, words: &[String], quick: bool) -> Vec<Part<'l>> 
     parts.extend(spawning::parts(lab));
     parts.extend(answers::parts(lab));
     parts.extend(makespan::parts(lab));
+    parts.extend(jobs::parts(lab));
     parts.retain(|part| words.is_empty() || words.iter().any(|word| is_chosen(part.name, word)));
     if quick {
         parts.iter_mut().for_each(Part::shorten);
@@ -57,7 +62,11 @@ pub fn needs(words: &[String]) -> Needs {
     let begins = |name| words.iter().any(|word| word.split('-').next() == Some(name));
     let spawns = words.iter().any(|word| is_chosen(spawning::HOSTS, word));
     let all = words.is_empty();
-    Needs { hosts: all || begins(hosts::NAME) || spawns, uneven: all || begins(makespan::NAME) }
+    Needs {
+        hosts: all || begins(hosts::NAME) || spawns,
+        uneven: all || begins(makespan::NAME),
+        jobs: all || begins(jobs::NAME),
+    }
 }
 
 fn is_chosen(name: &str, word: &str) -> bool {
@@ -79,13 +88,15 @@ mod tests {
     #[test]
     fn hosts_are_made_only_for_parts_between_hosts() {
         let asked = |words: &[&str]| {
-            let Needs { hosts, uneven } = needs(&words.iter().map(|&word| word.into()).collect::<Vec<_>>());
-            (hosts, uneven)
+            let Needs { hosts, uneven, jobs } =
+                needs(&words.iter().map(|&word| word.into()).collect::<Vec<_>>());
+            (hosts, uneven, jobs)
         };
-        assert_eq!((asked(&[]), asked(&["rate"])), ((true, true), (false, false)));
+        assert_eq!((asked(&[]), asked(&["rate"])), ((true, true, true), (false, false, false)));
         for words in [&["rate", "remote-latency"][..], &["spawn"], &["spawn-hosts"]] {
-            assert_eq!(asked(words), (true, false), "{words:?}");
+            assert_eq!(asked(words), (true, false, false), "{words:?}");
         }
-        assert_eq!(asked(&["makespan-heavy"]), (false, true));
+        assert_eq!(asked(&["makespan-heavy"]), (false, true, false));
+        assert_eq!(asked(&["jobs-array"]), (false, false, true));
     }
 }

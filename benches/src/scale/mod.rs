@@ -3,7 +3,7 @@
 
 mod hosts;
 mod report;
-mod usage;
+pub(crate) mod usage;
 
 pub use report::Growth;
 

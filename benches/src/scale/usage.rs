@@ -75,7 +75,7 @@ fn ticks(stat: &str) -> Option<u64> {
 }
 
 /// The memory of a process, in MiB: shared pages count in proportion.
-fn memory(pid: i32) -> Result<f64> {
+pub fn memory(pid: i32) -> Result<f64> {
     let text = read(pid, "smaps_rollup")?;
     pss(&text).with_context(|| format!("process {pid} has no Pss"))
 }

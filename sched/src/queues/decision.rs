@@ -4,7 +4,8 @@ use super::fit::{Part, Reservation, Slots, pulled, together};
 use super::hosts::Node;
 use super::order::{Line, Owner, Rank};
 use super::queue::{HostState, Queue, Width};
-use super::{AHEAD, AHEAD_MAX, DEPTH, Job, Scheduler, Start, UNKNOWN};
+use super::{Job, Scheduler, Start, UNKNOWN};
+use pvm_wire::tuned;
 use std::cmp::Reverse;
 
 impl<H: Copy + Ord> Scheduler<H> {
@@ -17,7 +18,7 @@ impl<H: Copy + Ord> Scheduler<H> {
         let mut line = Line::new(&waiting, &mut |owner, job| self.rank(owner, job, now));
         let (mut starts, mut looked, mut reserved) = (Vec::new(), 0, None);
         while let Some((owner, id)) = line.next() {
-            if looked > DEPTH {
+            if looked > tuned::JOB_DEPTH {
                 break;
             }
             let Some(room) = self.allowed(owner, id, now) else {
@@ -201,6 +202,6 @@ fn end_of(job: &Job, now: u64) -> u64 {
 /// Tasks of a job that a host is given beyond its slots: as many as it has done before it is given more.
 fn ahead(job: &Job, node: &Node) -> u32 {
     let Some(mean) = job.mean else { return 0 };
-    let tasks = f64::from(node.host.slots / job.demand.slots.max(1)) * AHEAD / mean.max(0.1);
-    if mean < AHEAD { (tasks as u32).min(AHEAD_MAX) } else { 0 }
+    let tasks = f64::from(node.host.slots / job.demand.slots.max(1)) * tuned::JOB_AHEAD / mean.max(0.1);
+    if mean < tuned::JOB_AHEAD { (tasks as u32).min(tuned::JOB_AHEAD_MAX) } else { 0 }
 }

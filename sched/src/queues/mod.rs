@@ -32,16 +32,14 @@ use crate::allocation::Usage;
 use hosts::Node;
 use order::Owner;
 use pvm_wire::loads::LoadVector;
+use pvm_wire::tuned;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-/// Jobs behind the first that cannot start which one decision looks at.
-const DEPTH: usize = 100;
-/// Work that a host is given beyond its slots so that it does not idle between two decisions, in milliseconds.
-const AHEAD: f64 = 100.0;
-/// Tasks beyond its slots that a host is given at most.
-const AHEAD_MAX: u32 = 256;
+/// While jobs wait a decision is due after this time although nothing has happened: their order depends on the time.
+pub const LOOK: Duration = Duration::from_secs(10);
 /// The end of a task whose longest run time is not known.
 const UNKNOWN: u64 = u64::MAX;
 
@@ -299,7 +297,8 @@ impl<H: Copy + Ord> Scheduler<H> {
     fn list(&mut self, id: u64) {
         let Some(job) = self.jobs.get(&id) else { return };
         let (Some(owner), waits) = (self.owner(job), job.pending > 0 && !job.is_held) else { return };
-        let is_brief = waits && (job.demand.slots == 0 || job.mean.is_some_and(|mean| mean < AHEAD));
+        let is_brief =
+            waits && (job.demand.slots == 0 || job.mean.is_some_and(|mean| mean < tuned::JOB_AHEAD));
         let jobs = self.waiting.entry(owner).or_default();
         if waits {
             jobs.insert(id);

@@ -3,7 +3,8 @@
 use super::fit::{Slots, together};
 use super::order::Line;
 use super::queue::{Queue, Width};
-use super::{DEPTH, Job, Scheduler};
+use super::{Job, Scheduler};
+use pvm_wire::tuned;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Tasks of a job that are to end: how many on which host.
@@ -58,7 +59,7 @@ impl<H: Copy + Ord> Scheduler<H> {
             }
             let Some(allowed) = self.allowed(owner, id, now) else { continue };
             jobs.push((id, allowed));
-            if jobs.len() > DEPTH {
+            if jobs.len() > tuned::JOB_DEPTH {
                 break;
             }
             line.go_on(owner, id, &mut rank);

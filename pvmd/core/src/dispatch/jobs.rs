@@ -10,13 +10,9 @@ use crate::tasks::{Origin, Report};
 use crate::timers::Timer;
 use pvm_wire::daemon::{Blob, MasterRequest, ToMaster};
 use pvm_wire::jobs::{JobCall, JobId, Stamp, TaskOrder, group_of};
-use pvm_wire::{PvmError, Tid};
+use pvm_wire::{PvmError, Tid, tuned};
 use std::time::Duration;
 
-/// Reports to the master are this far apart at least: those of many short tasks go together.
-const REPORTS_APART: Duration = Duration::from_millis(5);
-/// What is not urgent is written to disk after this time, together with what follows.
-const SAVES_APART: Duration = Duration::from_secs(1);
 /// Bytes of jobs in one message, about.
 const PIECE: usize = 4 << 20;
 /// A task that is to end has this time to put its affairs in order.
@@ -42,7 +38,7 @@ impl Core {
         match urgency {
             Some(Urgency::Now) => self.save_jobs(),
             Some(Urgency::Later) if !self.out.timers.is_set(Timer::SaveJobs) => {
-                self.set_timer(SAVES_APART, Timer::SaveJobs);
+                self.set_timer(tuned::JOB_SAVES_APART, Timer::SaveJobs);
             }
             _ => {}
         }
@@ -231,7 +227,7 @@ impl Core {
         }
         let reports = self.jobs.take_reports();
         self.tell_master(ToMaster::TaskReports { reports });
-        self.set_timer(REPORTS_APART, Timer::JobReports);
+        self.set_timer(tuned::JOB_REPORTS_APART, Timer::JobReports);
         true
     }
 }

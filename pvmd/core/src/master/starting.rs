@@ -12,7 +12,7 @@ use crate::timers::Timer;
 use pvm_wire::codes::DAEMON_PROTOCOL;
 use pvm_wire::daemon::{FromMaster, HostEntry};
 use pvm_wire::slave::HostedLine;
-use pvm_wire::{HostIndex, PvmError};
+use pvm_wire::{HostIndex, PvmError, tuned};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -20,10 +20,6 @@ use tracing::info;
 
 /// Pause before a daemon is started again. An sshd that refuses connections because it has too many needs about that long.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Daemons that may wait for their link to the master before it has more of them started. Where all are on one computer, those that
-/// start take the processors from the master, and what they send it meanwhile is lost when there is no more room for it: 512 hosts on two
-/// cores are up after 7 s, and were after 12.
-const LINKING_MAX: usize = 32;
 /// Divides the time limit of a start for attempts by other hosts. The master's own attempt has the whole limit.
 const SHARE: u32 = 3;
 
@@ -35,7 +31,7 @@ impl Master {
         let count =
             |is_one: fn(&Stage) -> bool| operation.stages.iter().filter(|stage| is_one(stage)).count();
         let linking = count(|stage| matches!(stage, Stage::Linking(..)));
-        if linking >= LINKING_MAX || count(|stage| matches!(stage, Stage::Waiting(_))) == 0 {
+        if linking >= tuned::LINKING_MAX || count(|stage| matches!(stage, Stage::Waiting(_))) == 0 {
             return;
         }
         let mut room = Room::new(self.seat, hosting.width.max(1), &operation.stages);

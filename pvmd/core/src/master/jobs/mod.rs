@@ -23,7 +23,7 @@ pub(crate) use disk::Urgency;
 use earlier::Earlier;
 use job::Job;
 use peers::Pending;
-use pvm_sched::queues::{Configuration, Host, Rules, Scheduler};
+use pvm_sched::queues::{Configuration, Host, LOOK, Rules, Scheduler};
 use pvm_wire::HostIndex;
 use pvm_wire::daemon::{FromMaster, HostEntry, MasterReply};
 use pvm_wire::jobs::{JobAnswer, JobId, JobState, TaskReport};
@@ -34,9 +34,7 @@ use tracing::warn;
 
 /// Jobs that have ended and are still known.
 const HISTORY: usize = 10_000;
-/// While jobs wait the queues look again after this time: their order depends on it.
-const LOOK: Duration = Duration::from_secs(10);
-/// The same while the tasks of a lost host are about to run again.
+/// In place of [`LOOK`] while the tasks of a lost host are about to run again.
 const LOST_LOOK: Duration = Duration::from_secs(1);
 /// Jobs that have not ended, at most.
 const JOBS_MAX: usize = 1_000_000;
