@@ -5,10 +5,10 @@
 //!
 //! | file | subject |
 //! |---|---|
-//! | [`database`] | what the file has |
-//! | [`record`] | a job as it stands there |
-//! | [`files`] | the file itself: new, opened, damaged |
-//! | [`saver`] | writing, also after a disk was full |
+//! | `database` | what the file has |
+//! | `record` | a job as it stands there |
+//! | `files` | the file itself: new, opened, damaged |
+//! | `saver` | writing, also after a disk was full |
 
 #[cfg(test)]
 mod crash_tests;
