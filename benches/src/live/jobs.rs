@@ -164,12 +164,13 @@ pub fn shown(traces: &[Trace]) -> Shown {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pvm_sim::jobs::simulate;
+    use pvm_sim::jobs::{Ends, simulate};
 
     #[test]
     fn workloads_keep_the_hosts_busy_and_make_jobs_wait() {
         for (name, _, orders) in workloads(LENGTH, JOBS).expect("workloads") {
-            let times = simulate(&[SLOTS; HOSTS], &queues(LENGTH), &orders).expect("admitted");
+            let times =
+                simulate(&[SLOTS; HOSTS], &queues(LENGTH), &orders, Ends::Together).expect("admitted");
             let waits = times.iter().zip(&orders).map(|(times, order)| times.started - order.submit);
             let (mean, end) = (waits.sum::<u64>() / JOBS as u64, times.iter().map(|times| times.ended).max());
             let users: std::collections::BTreeSet<usize> = orders.iter().map(|order| order.user).collect();

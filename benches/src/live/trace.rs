@@ -4,7 +4,7 @@ use super::jobs::NAME;
 use crate::jobs::Seen;
 use anyhow::{Context, Result};
 use pvm_sched::queues::Queue;
-use pvm_sim::jobs::{Order, Times, simulate};
+use pvm_sim::jobs::{Ends, Order, Times, simulate};
 use pvm_sim::report::{Plot, Point, Series, Table, number};
 use serde::Serialize;
 
@@ -26,6 +26,19 @@ pub struct Round {
     pub jobs: Vec<Pair>,
     /// Milliseconds by which rigid jobs took longer than their tasks, in the median: starts, and reports of ends.
     pub overhead: u64,
+    /// What the simulator does when tasks end one by one, within twice that time: a run for each seed.
+    pub one_by_one: Vec<Run>,
+    /// Jobs that daemons have started when none of these runs does.
+    pub alone: usize,
+}
+
+/// A simulated run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Run {
+    /// The mean wait, in seconds.
+    pub wait: f64,
+    /// Pairs in another order than on daemons.
+    pub crossings: usize,
 }
 
 /// A job. Times are milliseconds since the first submission.
@@ -35,78 +48,122 @@ pub struct Pair {
     pub submitted: u64,
     /// When its first task started on daemons,
     pub live: u64,
-    /// in the simulator,
+    /// and in the simulator.
     pub simulated: u64,
-    /// and in the simulator with the run times that daemons had.
-    pub measured: u64,
 }
+
+/// Runs in which tasks end one by one.
+const SEEDS: u64 = 200;
+/// Milliseconds between two starts that count as one.
+const NEAR: u64 = 100;
 
 /// Simulates what was seen.
 pub fn compare(hosts: &[u32], queues: &[Queue], orders: &[Order], seen: &[Seen]) -> Result<Round> {
     let first = seen.first().context("no jobs")?.submitted;
-    let with = |run: &dyn Fn(&Order, &Seen) -> u64| -> Result<Vec<Times>> {
-        let orders = orders.iter().zip(seen).map(|(order, seen)| {
-            let run = run(order, seen);
-            Order { submit: seen.submitted - first, run, ..*order }
-        });
-        Ok(simulate(hosts, queues, &orders.collect::<Vec<_>>())?)
-    };
-    let more = |order: &Order, seen: &Seen| (seen.ended - seen.started).saturating_sub(order.run);
-    let rigid = orders.iter().zip(seen).filter(|(order, _)| !order.is_array);
-    let mut overheads: Vec<u64> = rigid.map(|(order, seen)| more(order, seen)).collect();
+    let both = orders.iter().zip(seen);
+    let submitted = both.clone().map(|(order, seen)| Order { submit: seen.submitted - first, ..*order });
+    let submitted: Vec<Order> = submitted.collect();
+    let rigid = both.filter(|(order, _)| !order.is_array);
+    let mut overheads: Vec<u64> =
+        rigid.map(|(order, seen)| (seen.ended - seen.started).saturating_sub(order.run)).collect();
     overheads.sort_unstable();
     let overhead = overheads.get(overheads.len() / 2).copied().unwrap_or(0);
-    let simulated = with(&|order, _| order.run)?;
-    // An array's record does not tell how long each of its tasks ran.
-    let measured =
-        with(&|order, seen| order.run + if order.is_array { overhead } else { more(order, seen) })?;
-    let pair = |((seen, simulated), measured): ((&Seen, &Times), &Times)| Pair {
-        submitted: seen.submitted - first,
-        live: seen.started - first,
-        simulated: simulated.started,
-        measured: measured.started,
+    let simulated = |ends| -> Result<Vec<Pair>> {
+        let times = simulate(hosts, queues, &submitted, ends)?;
+        let pair = |(seen, times): (&Seen, &Times)| Pair {
+            submitted: seen.submitted - first,
+            live: seen.started - first,
+            simulated: times.started,
+        };
+        Ok(seen.iter().zip(&times).map(pair).collect())
     };
-    let jobs = seen.iter().zip(&simulated).zip(&measured).map(pair).collect();
-    Ok(Round { jobs, overhead })
+    let runs = (1..=SEEDS).map(|seed| simulated(Ends::OneByOne { late: 2 * overhead, seed }));
+    let runs: Vec<Vec<Pair>> = runs.collect::<Result<_>>()?;
+    let is_alone = |place: &usize| runs.iter().all(|run| run[*place].distance() > NEAR);
+    let told = |run: &Vec<Pair>| Run { wait: wait(run, |job| job.simulated), crossings: crossings(run) };
+    Ok(Round {
+        jobs: simulated(Ends::Together)?,
+        overhead,
+        one_by_one: runs.iter().map(told).collect(),
+        alone: (0..seen.len()).filter(is_alone).count(),
+    })
+}
+
+impl Pair {
+    /// By how much the starts are apart.
+    fn distance(&self) -> u64 {
+        self.live.abs_diff(self.simulated)
+    }
+}
+
+/// Pairs of jobs of which one starts before the other on daemons, and behind it in the simulator. What starts by one decision has no
+/// order.
+fn crossings(jobs: &[Pair]) -> usize {
+    let crosses = |(a, b): (&Pair, &Pair)| {
+        let (live, other) = (a.live.cmp(&b.live), a.simulated.cmp(&b.simulated));
+        live.is_ne() && other.is_ne() && live != other
+    };
+    let pairs = (0..jobs.len()).flat_map(|a| (0..a).map(move |b| (a, b)));
+    pairs.filter(|&(a, b)| crosses((&jobs[a], &jobs[b]))).count()
+}
+
+/// The mean wait, in seconds.
+fn wait(jobs: &[Pair], started: fn(&Pair) -> u64) -> f64 {
+    let sum: u64 = jobs.iter().map(|job| started(job).saturating_sub(job.submitted)).sum();
+    sum as f64 / 1000.0 / jobs.len().max(1) as f64
 }
 
 impl Round {
-    /// Pairs of jobs of which one starts before the other on daemons, and behind it in the simulator.
-    fn crossings(&self, simulated: fn(&Pair) -> u64) -> usize {
-        let crosses = |(a, b): (&Pair, &Pair)| {
-            let (live, other) = (a.live.cmp(&b.live), simulated(a).cmp(&simulated(b)));
-            live.is_ne() && other.is_ne() && live != other
-        };
-        let pairs = (0..self.jobs.len()).flat_map(|a| (0..a).map(move |b| (a, b)));
-        pairs.filter(|&(a, b)| crosses((&self.jobs[a], &self.jobs[b]))).count()
-    }
-
-    /// The mean wait, in seconds.
-    fn wait(&self, started: fn(&Pair) -> u64) -> f64 {
-        let sum: u64 = self.jobs.iter().map(|job| started(job).saturating_sub(job.submitted)).sum();
-        sum as f64 / 1000.0 / self.jobs.len().max(1) as f64
-    }
-
-    /// By how much starts are apart, in milliseconds, the nearest first.
-    fn apart(&self, simulated: fn(&Pair) -> u64) -> Vec<u64> {
-        let mut apart: Vec<u64> = self.jobs.iter().map(|job| job.live.abs_diff(simulated(job))).collect();
+    /// How far apart starts are, in milliseconds: the median, nine of ten, and the most.
+    fn apart(&self) -> [u64; 3] {
+        let mut apart: Vec<u64> = self.jobs.iter().map(Pair::distance).collect();
         apart.sort_unstable();
-        apart
+        let last = apart.len().saturating_sub(1);
+        [5, 9, 10].map(|part| apart.get((apart.len() * part / 10).min(last)).copied().unwrap_or(0))
+    }
+
+    /// The mean waits when tasks end one by one: the least and the greatest but for one of twenty each, and the median.
+    fn waits(&self) -> [f64; 3] {
+        let mut waits: Vec<f64> = self.one_by_one.iter().map(|run| run.wait).collect();
+        waits.sort_by(f64::total_cmp);
+        let last = waits.len().saturating_sub(1);
+        [1, 10, 19].map(|part| waits.get((waits.len() * part / 20).min(last)).copied().unwrap_or(0.0))
+    }
+
+    fn row(&self, name: &str) -> [String; 12] {
+        let [least, middle, most] = self.waits();
+        let fewest = self.one_by_one.iter().map(|run| run.crossings).min().unwrap_or(0);
+        let [median, nine, all] = self.apart();
+        [
+            name.to_owned(),
+            self.jobs.len().to_string(),
+            self.overhead.to_string(),
+            number(wait(&self.jobs, |job| job.live)),
+            number(wait(&self.jobs, |job| job.simulated)),
+            format!("{median}, {nine}, {all}"),
+            crossings(&self.jobs).to_string(),
+            number(middle),
+            number(least),
+            number(most),
+            fewest.to_string(),
+            self.alone.to_string(),
+        ]
     }
 }
 
-const HEAD: [&str; 11] = [
+const HEAD: [&str; 12] = [
     "workload",
     "jobs",
     "a run takes longer by, ms",
     "live, s",
     "simulated, s",
-    "runs as measured, s",
+    "apart, ms: median, nine of ten, most",
     "pairs in another order",
-    "runs as measured",
-    "apart, ms: median",
-    "nine of ten",
-    "most",
+    "ends one by one, s",
+    "from",
+    "to",
+    "fewest pairs in another order",
+    "starts of no such run",
 ];
 
 impl Trace {
@@ -115,17 +172,8 @@ impl Trace {
         let title =
             "Mean waiting times of jobs, and how far apart starts are on daemons and in the simulator";
         let mut table = Table::new(NAME, title, &HEAD);
-        for (trace, round) in
-            traces.iter().flat_map(|trace| trace.rounds.iter().map(move |round| (trace, round)))
-        {
-            let apart = round.apart(|job| job.simulated);
-            let at = |part: usize| apart.get((apart.len() * part / 10).min(apart.len().saturating_sub(1)));
-            let waits: [fn(&Pair) -> u64; 3] = [|job| job.live, |job| job.simulated, |job| job.measured];
-            let crossings: [fn(&Pair) -> u64; 2] = [|job| job.simulated, |job| job.measured];
-            let own = [trace.name.to_owned(), round.jobs.len().to_string(), round.overhead.to_string()];
-            let own = own.into_iter().chain(waits.map(|wait| number(round.wait(wait))));
-            let own = own.chain(crossings.map(|simulated| round.crossings(simulated).to_string()));
-            table.row(own.chain([5, 9, 10].map(|part| at(part).map_or(String::new(), u64::to_string))));
+        for trace in traces {
+            trace.rounds.iter().for_each(|round| table.row(round.row(trace.name)));
         }
         table
     }
@@ -184,23 +232,25 @@ mod tests {
 
     #[test]
     fn the_simulator_has_the_submissions_of_the_daemons() {
-        let Round { jobs, overhead } = round();
+        let Round { jobs, overhead, one_by_one, alone } = round();
         assert_eq!(overhead, 10);
-        assert_eq!(jobs[1], Pair { submitted: 100, live: 1022, simulated: 1000, measured: 1020 });
-        assert_eq!(jobs[2], Pair { submitted: 200, live: 1533, simulated: 1500, measured: 1530 });
+        assert_eq!(jobs[1], Pair { submitted: 100, live: 1022, simulated: 1000 });
+        assert_eq!(jobs[2], Pair { submitted: 200, live: 1533, simulated: 1500 });
+        assert_eq!((one_by_one.len() as u64, alone), (SEEDS, 0));
+        assert!(one_by_one.iter().all(|run| run.wait >= 0.7333 && run.wait < 0.78 && run.crossings == 0));
     }
 
     #[test]
     fn a_row_tells_waits_crossings_and_distances() {
         let mut round = round();
         let table = Trace::table(&[Trace { name: "log", word: "log", rounds: vec![round.clone()] }]);
-        let row = ["log", "3", "10", "0.7520", "0.7333", "0.7500", "0", "0", "22", "33", "33"];
-        assert_eq!(table.rows[0], row);
+        assert_eq!(table.rows[0][..7], ["log", "3", "10", "0.7520", "0.7333", "22, 33, 33", "0"]);
+        assert_eq!(table.rows[0][10..], ["0", "0"]);
         round.jobs[1].simulated = 1501;
-        assert_eq!((round.crossings(|job| job.simulated), round.crossings(|job| job.measured)), (1, 0));
+        assert_eq!(crossings(&round.jobs), 1);
         // What starts in one decision has no order.
         round.jobs[1].simulated = 1500;
-        assert_eq!(round.crossings(|job| job.simulated), 0);
+        assert_eq!(crossings(&round.jobs), 0);
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! Jobs of the queues, and the hosts that run them: what `cargo bench -p benches -- live-jobs` submits to daemons, simulated.
 //!
-//! [`simulate`] has the scheduler that daemons have (`pvm_sched::queues`), and nothing else takes time.
+//! [`simulate`] has the scheduler that daemons have (`pvm_sched::queues`). Nothing else takes time, or tasks end a little late.
 
 mod workload;
 
 pub use workload::{ARRAYS, Order, scaled};
 
 use crate::engine::{Engine, Time};
+use crate::random::Random;
 use pvm_sched::queues::{Demand, Host, LOOK, Queue, Refusal, Rules, Scheduler, Width};
 
 /// Microseconds in a millisecond.
@@ -29,11 +30,30 @@ enum Event {
     Look,
 }
 
+/// How tasks end that have started together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ends {
+    /// When they have run for as long as they are to.
+    Together,
+    /// Each by up to so many milliseconds later, by chance: what daemons start one after the other, and report so.
+    OneByOne {
+        /// Milliseconds.
+        late: u64,
+        /// The seed.
+        seed: u64,
+    },
+}
+
 /// Runs jobs on hosts with so many slots each. All that happens at one time is followed by one decision.
 ///
 /// # Errors
 /// A job that no queue takes.
-pub fn simulate(hosts: &[u32], queues: &[Queue], orders: &[Order]) -> Result<Vec<Times>, Refusal> {
+pub fn simulate(
+    hosts: &[u32],
+    queues: &[Queue],
+    orders: &[Order],
+    ends: Ends,
+) -> Result<Vec<Times>, Refusal> {
     let mut scheduler = Scheduler::new(queues.to_vec(), Rules::default());
     for (number, &slots) in hosts.iter().enumerate() {
         let name = format!("h{}", number + 1);
@@ -46,6 +66,7 @@ pub fn simulate(hosts: &[u32], queues: &[Queue], orders: &[Order]) -> Result<Vec
     let mut times = vec![Times::default(); orders.len()];
     let mut has_started = vec![false; orders.len()];
     let mut looks = false;
+    let mut late = Late::new(ends);
     while let Some(event) = engine.next_event() {
         let now = engine.now() / MILLISECOND;
         match event {
@@ -67,7 +88,9 @@ pub fn simulate(hosts: &[u32], queues: &[Queue], orders: &[Order]) -> Result<Vec
                 if !std::mem::replace(&mut has_started[place], true) {
                     times[place].started = now;
                 }
-                engine.after(orders[place].run * MILLISECOND, Event::End(place, start.parts));
+                for (more, parts) in late.split(start.parts) {
+                    engine.after((orders[place].run + more) * MILLISECOND, Event::End(place, parts));
+                }
             }
             if scheduler.waiting() > 0 && !std::mem::replace(&mut looks, true) {
                 engine.after(LOOK.as_micros() as Time, Event::Look);
@@ -75,6 +98,25 @@ pub fn simulate(hosts: &[u32], queues: &[Queue], orders: &[Order]) -> Result<Vec
         }
     }
     Ok(times)
+}
+
+/// By how much tasks end late.
+struct Late(Option<(u64, Random)>);
+
+impl Late {
+    fn new(ends: Ends) -> Self {
+        Self(match ends {
+            Ends::Together => None,
+            Ends::OneByOne { late, seed } => Some((late, Random::part(seed, 22))),
+        })
+    }
+
+    /// Tasks that end at the same time, with the milliseconds by which they are late.
+    fn split(&mut self, parts: Vec<(usize, u32)>) -> Vec<(u64, Vec<(usize, u32)>)> {
+        let Some((late, random)) = &mut self.0 else { return vec![(0, parts)] };
+        let each = parts.into_iter().flat_map(|(host, count)| (0..count).map(move |_| (host, 1)));
+        each.map(|one| (random.below(*late as usize + 1) as u64, vec![one])).collect()
+    }
 }
 
 fn submit(scheduler: &mut Scheduler<usize>, place: usize, order: &Order, now: u64) -> Result<(), Refusal> {
@@ -99,7 +141,7 @@ mod tests {
     }
 
     fn starts(hosts: &[u32], orders: &[Order]) -> Vec<u64> {
-        let times = simulate(hosts, &[Queue::open("default")], orders).expect("admitted");
+        let times = simulate(hosts, &[Queue::open("default")], orders, Ends::Together).expect("admitted");
         times.iter().map(|times| times.started).collect()
     }
 
@@ -114,14 +156,15 @@ mod tests {
     #[test]
     fn tasks_of_an_array_start_one_by_one_and_the_job_ends_with_the_last() {
         let array = Order { is_array: true, ..order(1, 1000, 5) };
-        let times = simulate(&[2], &[Queue::open("default")], &[array, order(2, 1000, 1)]).expect("admitted");
+        let times = simulate(&[2], &[Queue::open("default")], &[array, order(2, 1000, 1)], Ends::Together)
+            .expect("admitted");
         assert_eq!(times[0], Times { started: 1, ended: 3001 });
         assert_eq!(times[1].started, 2001);
     }
 
     #[test]
     fn what_no_queue_takes_is_an_error() {
-        assert!(simulate(&[2], &[Queue::open("default")], &[order(1, 1, 3)]).is_err());
+        assert!(simulate(&[2], &[Queue::open("default")], &[order(1, 1, 3)], Ends::Together).is_err());
     }
 
     #[test]
@@ -129,5 +172,20 @@ mod tests {
         // Both slots are free again when the next is chosen, so the older job starts.
         let orders = [order(1, 1000, 1), order(1, 1000, 1), order(2, 1000, 2), order(3, 1000, 1)];
         assert_eq!(starts(&[2], &orders), [1, 1, 1001, 2001]);
+    }
+
+    #[test]
+    fn what_ends_one_by_one_makes_room_one_by_one() {
+        // The wide job needs both slots. Between the two ends one is free, for which the short job is short enough.
+        let first = Order { time: 5000, ..order(1, 1000, 2) };
+        let orders = [first, order(2, 500, 2), Order { time: 900, ..order(3, 400, 1) }];
+        assert_eq!(starts(&[2], &orders), [1, 1001, 1501]);
+        let is_passed = |seed| {
+            let ends = Ends::OneByOne { late: 20, seed };
+            let times = simulate(&[2], &[Queue::open("default")], &orders, ends).expect("admitted");
+            assert!((1001..=1021).contains(&times[0].ended), "{times:?}");
+            times[2].started < times[1].started
+        };
+        assert!((1..20).any(is_passed));
     }
 }
