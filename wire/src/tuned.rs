@@ -426,34 +426,34 @@ tuned! {
         JOB_AHEAD: f64 = 100, "ms";
         "Of work that a host is given beyond its slots, if the tasks of an array are shorter than that: it would idle between two decisions.";
         "more: short tasks wait on a host while another one idles; less: hosts wait for the master";
-        "jobs-array", "";
+        "jobs-array", "job-constants";
 
         JOB_AHEAD_MAX: u32 = 256, "tasks";
         "Beyond its slots that a host is given at most, however short they are.";
         "more: tasks wait on a host while another one idles; fewer: hosts wait for the master";
-        "jobs-array", "";
+        "jobs-array", "job-constants";
 
         JOB_DEPTH: usize = 100, "jobs";
         "That cannot start which one decision looks at.";
         "more: a decision takes longer; fewer: a job that could start behind them waits";
-        "jobs-waiting", "";
+        "jobs-waiting", "job-depth";
 
         JOB_REPORTS_APART: micros = 5000, "µs";
         "Between two reports of a host to the master: those of many short tasks go together.";
         "more: slots are known to be free later; less: a decision for each task";
-        "jobs-array", "";
+        "jobs-array", "job-constants";
 
         JOB_SAVES_APART: micros = 1_000_000, "µs";
         "Between a change that is not urgent and its write to disk, together with what follows.";
         "more: more runs once more after a power failure; less: jobs with many tasks are encoded more often";
-        "jobs-array", "";
+        "jobs-array", "job-constants";
 
     }
     "Hosts" {
         LINKING_MAX: usize = 32, "daemons";
         "That may wait for their link to the master before it has more of them started.";
         "more: where all are on one computer, those that start take the processors from the master, and what they send it meanwhile is lost when there is no more room for it; fewer: starts wait for links of hosts that are far away";
-        "scale", "";
+        "scale", "linking";
     }
 }
 
