@@ -96,7 +96,7 @@ impl System {
         Ok(start.elapsed().as_secs_f64())
     }
 
-    /// The median over so many seconds.
+    /// The median of the values that are measured within a number of seconds.
     fn single(self, command: &Path, seconds: f64) -> Outcome<f64> {
         let (start, mut times) = (Instant::now(), Vec::new());
         while times.len() < 3 || start.elapsed().as_secs_f64() < seconds {
@@ -129,7 +129,7 @@ fn blocked(user: u64) -> JobRequest {
     job
 }
 
-/// Submits so many jobs; the first of all has one of the two slots for longer than the measurement.
+/// Submits a number of jobs. The first of all runs in one of the two slots for longer than the measurement takes.
 fn fill(count: u64) -> Outcome<f64> {
     let mut task = Task::enrol()?;
     if task.jobs(&[])?.is_empty() {

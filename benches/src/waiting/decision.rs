@@ -9,7 +9,7 @@ const TIMES: usize = 201;
 /// Users whose jobs take turns.
 const USERS: u64 = 10;
 
-/// Seconds of a decision by which nothing starts, while so many jobs wait as daemons are given.
+/// Seconds that a decision takes by which nothing starts, with as many waiting jobs as the daemon has.
 pub fn seconds(jobs: u64) -> f64 {
     let mut scheduler = scheduler(jobs);
     let mut times: Vec<f64> = (0..TIMES as u64)

@@ -111,7 +111,7 @@ impl<'p> Queue<'p> {
         Ok(Self { machine, program })
     }
 
-    /// Submits jobs until so many wait, and measures. `least` is the memory without any.
+    /// Submits jobs until the wanted number waits, and measures. `least` is the memory that the daemon has without jobs.
     fn grow(&self, before: u64, jobs: u64, least: f64) -> Result<Round> {
         let more = jobs - before;
         let filled = self.run(&["fill", &more.to_string()])?;

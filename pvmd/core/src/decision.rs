@@ -15,3 +15,13 @@ pub(crate) struct Decision<'a> {
     pub now: Now,
     pub out: &'a mut Effects,
 }
+
+impl<'a> Decision<'a> {
+    pub fn new(
+        (config, hosts, loads): (&'a Config, &'a Hosts, &'a Loads),
+        now: Now,
+        out: &'a mut Effects,
+    ) -> Self {
+        Self { config, hosts, loads, now, out }
+    }
+}

@@ -23,13 +23,8 @@ impl Core {
     /// Has the home's part decide something, and carries out what follows.
     pub(crate) fn home<R>(&mut self, decide: impl FnOnce(&mut Home, &mut Decision<'_>) -> R) -> R {
         self.effects(|core, out| {
-            let at = &mut Decision {
-                config: &core.config,
-                hosts: &core.hosts,
-                loads: &core.loads,
-                now: core.now,
-                out,
-            };
+            let known = (&core.config, &core.hosts, &core.loads);
+            let at = &mut Decision::new(known, core.now, out);
             decide(&mut core.home, at)
         })
     }
@@ -37,13 +32,8 @@ impl Core {
     /// Has the node's part decide something, and carries out what follows.
     pub(crate) fn node<R>(&mut self, decide: impl FnOnce(&mut Node, &Tasks, &mut Decision<'_>) -> R) -> R {
         self.effects(|core, out| {
-            let at = &mut Decision {
-                config: &core.config,
-                hosts: &core.hosts,
-                loads: &core.loads,
-                now: core.now,
-                out,
-            };
+            let known = (&core.config, &core.hosts, &core.loads);
+            let at = &mut Decision::new(known, core.now, out);
             decide(&mut core.node, &core.tasks, at)
         })
     }

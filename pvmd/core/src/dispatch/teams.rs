@@ -12,13 +12,8 @@ impl Core {
     /// Has the teams decide something, and carries out what follows.
     pub(crate) fn teams<R>(&mut self, decide: impl FnOnce(&mut Teams, &Tasks, &mut Decision<'_>) -> R) -> R {
         self.effects(|core, out| {
-            let at = &mut Decision {
-                config: &core.config,
-                hosts: &core.hosts,
-                loads: &core.loads,
-                now: core.now,
-                out,
-            };
+            let known = (&core.config, &core.hosts, &core.loads);
+            let at = &mut Decision::new(known, core.now, out);
             decide(&mut core.teams, &core.tasks, at)
         })
     }
@@ -33,13 +28,8 @@ impl Core {
     /// A task says to which team it belongs.
     pub(crate) fn on_team(&mut self, tid: Tid, name: &str) -> Result<(), PvmError> {
         self.effects(|core, out| {
-            let at = &mut Decision {
-                config: &core.config,
-                hosts: &core.hosts,
-                loads: &core.loads,
-                now: core.now,
-                out,
-            };
+            let known = (&core.config, &core.hosts, &core.loads);
+            let at = &mut Decision::new(known, core.now, out);
             core.teams.on_team(tid, name, &mut core.tasks, at)
         })
     }

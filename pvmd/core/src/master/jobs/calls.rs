@@ -95,7 +95,8 @@ impl Jobs {
             Some(_) if self.earlier.is_uncertain(job.id) => Some(self.earlier.reason()),
             reason => reason.map(|reason| reason.to_string()),
         };
-        job.record(reason.filter(|_| !job.waits_for_jobs()))
+        let record = job.record(reason.filter(|_| !job.waits_for_jobs()));
+        JobRecord { may_be_lent: self.may_be_lent(job), ..record }
     }
 
     pub(super) fn list(&self, ids: &[JobId]) -> JobAnswer {

@@ -1,6 +1,6 @@
 //! Jobs are written to disk: one that is submitted before its number is told, what changes later together, once in a while.
 
-use super::{Jobs, answer};
+use super::{Jobs, answer, peers};
 use crate::addresses::PeerTo;
 use crate::effect::Effects;
 use crate::event::Action;
@@ -85,7 +85,8 @@ impl Jobs {
                 (None, Some(_)) => drop(self.changed.insert(id)),
                 (Some(to), Some(reason)) => {
                     self.all.remove(&id);
-                    answer(to, JobAnswer::Refused(format!("the job cannot be kept on disk: {reason}")), out);
+                    answer(to, JobAnswer::Refused(peers::not_kept(reason)), out);
+                    self.refuse_pending(id, reason, out);
                 }
                 (Some(to), None) => self.accept(id, to, out),
             }

@@ -16,6 +16,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use tracing::{info, warn};
 
+/// So many numbers are left out where another host may have given some to jobs.
+const NUMBERS_APART: u64 = 1000;
+
 /// What is not certain of the jobs that were on disk.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Earlier {
@@ -38,6 +41,11 @@ impl Earlier {
         let others = state.deputies.iter().filter(|name| *name != own);
         let awaited = if state.is_closed { BTreeSet::new() } else { others.cloned().collect() };
         Self { stamp: Some(state.stamp), awaited, ..Self::default() }
+    }
+
+    /// The next number of a job, where this one would be. Another host may have given some out.
+    pub fn next_number(&self, next: u64) -> u64 {
+        if self.awaited.is_empty() { next } else { next.saturating_add(NUMBERS_APART) }
     }
 
     /// Whether a job waits for word of other hosts.
@@ -137,27 +145,41 @@ impl Jobs {
             self.all.remove(&id);
             self.changed.insert(id);
         }
-        let read = |bytes: &Blob| codec::decode::<Job>(&bytes.0).ok();
-        let jobs: Vec<Job> = jobs.iter().filter_map(read).collect();
+        let mut jobs: Vec<Job> = jobs.iter().filter_map(decode).collect();
+        self.renumber(&mut jobs);
+        // One that was released runs here, whatever became of it there.
+        jobs.retain(|job| self.all.get(&job.id).is_none_or(|known| known.ended.is_some()));
         let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
-        for job in jobs {
-            // One that was submitted here since, or was released, is another job.
-            if self
-                .all
-                .get(&job.id)
-                .is_none_or(|known| known.ended.is_some() && known.submitted == job.submitted)
-            {
-                self.changed.insert(job.id);
-                self.all.insert(job.id, job);
-            }
-        }
+        self.changed.extend(&ids);
+        self.all.extend(jobs.into_iter().map(|job| (job.id, job)));
         for id in ids {
+            self.next = self.next.max(id.0 + 1);
             if self.all.get(&id).is_some_and(|job| job.ended.is_none()) {
                 self.earlier.note_job(id);
                 self.restore(id);
             }
         }
         self.sort_ended();
+    }
+
+    /// Gives other numbers to those of these jobs whose numbers other jobs have here.
+    fn renumber(&mut self, jobs: &mut [Job]) {
+        let last = jobs.iter().map(|job| job.id.0).max().unwrap_or(0);
+        self.next = self.next.max(last + 1);
+        let mut renamed = BTreeMap::new();
+        for job in &mut *jobs {
+            let is_taken = self.all.get(&job.id).is_some_and(|known| known.submitted != job.submitted);
+            if is_taken {
+                let id = JobId(self.next);
+                self.next += 1;
+                warn!(job = %job.id, %id, "another job has its number here: it has a new one");
+                renamed.insert(job.id, id);
+                job.id = id;
+            }
+        }
+        for job in jobs {
+            job.after = job.after.iter().map(|id| *renamed.get(id).unwrap_or(id)).collect();
+        }
     }
 
     /// A job runs in any case.
@@ -182,16 +204,17 @@ impl SavedState {
 pub(super) fn read(saved: &[SavedJob]) -> BTreeMap<JobId, Job> {
     let mut all = BTreeMap::new();
     for SavedJob { bytes, is_doubtful } in saved {
-        match codec::decode::<Job>(&bytes.0) {
-            Ok(mut job) => {
-                // Perhaps it has ended, and must not run again unless somebody wants that.
-                job.is_held |= *is_doubtful && job.ended.is_none();
-                all.insert(job.id, job);
-            }
-            Err(error) => warn!(%error, "a job on disk cannot be read: left out"),
-        }
+        let Some(mut job) = decode(bytes) else { continue };
+        // Perhaps it has ended, and must not run again unless somebody wants that.
+        job.is_held |= *is_doubtful && job.ended.is_none();
+        all.insert(job.id, job);
     }
     all
+}
+
+fn decode(bytes: &Blob) -> Option<Job> {
+    let warned = |error: &_| warn!(%error, "a job on disk cannot be read: left out");
+    codec::decode(&bytes.0).inspect_err(warned).ok()
 }
 
 #[cfg(test)]
@@ -278,6 +301,7 @@ mod tests {
     fn the_jobs_of_a_host_that_has_gone_on_with_them_count() {
         let mut jobs = jobs_after(false, &[&job(1), &job(2), &job(3)]);
         assert!(jobs.release_earlier(JobId(3)));
+        jobs.set_held(JobId(3));
         jobs.note_stamp(other(), Some(stamp(2)));
         let mut out = Effects::default();
         jobs.ask_of_earlier(other(), "b", &mut out);
@@ -291,7 +315,41 @@ mod tests {
         jobs.note_saved((other(), "b"), Some(stamp(2)), vec![blob(&job(9)), blob(&job(3))], false);
         assert_eq!(jobs.all.keys().map(|id| id.0).collect::<Vec<_>>(), [1, 3, 9]);
         assert_eq!(step(&mut jobs), [JobState::Cancelled, JobState::Running, JobState::Running]);
-        assert!(jobs.next > 9 && jobs.changed.contains(&JobId(2)), "it is to be removed from the file");
+        assert!(jobs.next > 1000 && jobs.changed.contains(&JobId(2)), "it is to be removed from the file");
+    }
+
+    #[test]
+    fn no_job_is_lost_whose_number_another_has() {
+        let mut jobs = jobs_after(false, &[&job(1)]);
+        assert_eq!(jobs.next, 1002);
+        // Submitted here, as if so many had been.
+        let mut submitted = job(5);
+        submitted.submitted = 77;
+        jobs.all.insert(JobId(5), submitted);
+        jobs.note_stamp(other(), Some(stamp(2)));
+        jobs.ask_of_earlier(other(), "b", &mut Effects::default());
+        let mut waits = job(6);
+        waits.after.insert(JobId(5));
+        let mut ended = job(2000);
+        ended.cancel("there");
+        ended.ended = Some(8);
+        let theirs = [&job(5), &waits, &ended].map(blob).to_vec();
+        jobs.note_saved((other(), "b"), Some(stamp(2)), theirs, false);
+        assert_eq!(jobs.all.keys().map(|id| id.0).collect::<Vec<_>>(), [5, 6, 2000, 2001]);
+        assert_eq!(jobs.all[&JobId(6)].after.first(), Some(&JobId(2001)));
+        assert_eq!((jobs.all[&JobId(5)].submitted, jobs.next), (77, 2002));
+    }
+
+    #[test]
+    fn a_released_job_that_runs_is_not_begun_again() {
+        let mut jobs = jobs_after(false, &[&job(1)]);
+        assert!(jobs.release_earlier(JobId(1)));
+        jobs.set_held(JobId(1));
+        assert_eq!(step(&mut jobs), [JobState::Running]);
+        jobs.note_stamp(other(), Some(stamp(2)));
+        jobs.ask_of_earlier(other(), "b", &mut Effects::default());
+        jobs.note_saved((other(), "b"), Some(stamp(2)), vec![blob(&job(1))], false);
+        assert_eq!((step(&mut jobs), jobs.all[&JobId(1)].waiting()), (vec![JobState::Running], 0));
     }
 
     #[test]

@@ -124,6 +124,7 @@ impl Jobs {
         if let Some(before) = replaces {
             jobs.changed.extend(before.iter().map(|&id| JobId(id)).chain(jobs.all.keys().copied()));
         }
+        jobs.next = jobs.earlier.next_number(jobs.next);
         jobs.sort_ended();
         jobs
     }
@@ -162,7 +163,7 @@ impl Jobs {
         if job.ended.is_none() {
             self.changed.insert(id);
             self.note_dependencies(&job);
-            if !job.is_over() {
+            if job.waiting() > 0 {
                 self.enqueue(&job, job.submitted);
             }
         }
