@@ -177,7 +177,9 @@ impl Deputy {
         let was_alone = self.agreement.is_none();
         let rest = std::mem::take(&mut self.decided);
         self.witnesses.clear();
-        self.dead.clear();
+        // Who has ended before it heard that it was appointed has not voted either.
+        let deputies = self.master.deputies();
+        self.dead.retain(|host| deputies.contains(host));
         self.caught_up.clear();
         self.agreement = Agreement::new(self.own, self.configuration, self.master.deputies());
         info!(configuration = self.configuration, deputies = ?self.master.deputies(), "deputies");

@@ -234,6 +234,21 @@ fn a_master_may_be_lost_at_any_step() {
     });
 }
 
+/// A deputy ends; the next one is appointed, and has ended, too, before it hears of that.
+#[test]
+fn a_master_goes_on_alone_when_all_daemons_that_were_to_be_deputies_have_ended() {
+    for seed in 0..200 {
+        let mut world = formed(seed, 4, 3);
+        for ended in [3, 4, 2] {
+            lose(&mut world, host(ended), false);
+            world.pass(Duration::from_millis(seed % 10 * 20));
+        }
+        world.pass(Duration::from_secs(20));
+        assert_eq!(masters(&world), [host(1)], "seed {seed}");
+        assert_eq!(world.hosts[&host(1)].daemon.members(), [host(1)], "seed {seed}");
+    }
+}
+
 #[test]
 fn of_two_hosts_the_other_succeeds_a_daemon_that_has_ended_and_no_other() {
     for (is_off, left) in [(false, vec![host(2)]), (true, vec![])] {

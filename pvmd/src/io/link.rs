@@ -198,7 +198,10 @@ impl Links {
         self.give_up_dial(host);
         self.count += 1;
         let address = link.connection.remote_address();
-        let target = if link.dial.is_some() { Target::called(address) } else { Target::calling(address) };
+        let target = match link.dial {
+            Some(_) => Target::called(address),
+            None => Target::calling(address, link.connection.rtt()),
+        };
         self.open.insert(host, LinkHandle::new(link, target, self.own, self.count, self.times, &self.input));
         Some(Event::PeerLinked { host })
     }
@@ -361,9 +364,10 @@ impl Watch {
                 self.speak();
             }
             if silent > 1 {
-                // The answer comes before the next look, and before the other could have given up this daemon, if it was that daemon
-                // that did not hear.
-                let has_ended = self.proves_end(probe::PATIENCE.min(period * 3 / 4)).await;
+                // Until the next look, as packets of QUIC may use up a refusal. The last answer comes before the other could have given up
+                // this daemon, if it was that daemon that did not hear.
+                let patience = if silent + 1 < LOOKS { period } else { period * 3 / 4 };
+                let has_ended = self.proves_end(probe::PATIENCE.min(patience)).await;
                 if self.heard() != heard {
                     (heard, silent) = (self.heard(), 0);
                 } else if has_ended {

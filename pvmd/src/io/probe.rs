@@ -13,11 +13,15 @@ use std::time::Duration;
 use tokio::net::UdpSocket;
 use tokio::time::timeout;
 
-/// How long a refusal may be on its way.
-pub const PATIENCE: Duration = Duration::from_millis(500);
+/// How long a refusal is waited for: a host that has refused six packets refuses one a second (`icmp_ratelimit` of Linux), and the packets
+/// of QUIC to a daemon that has ended are soon more than six.
+pub const PATIENCE: Duration = Duration::from_millis(1100);
 
-/// How long after a packet the next one is sent.
-const AGAIN: Duration = Duration::from_millis(100);
+/// How long a port from which a daemon calls is tried, besides the time that packets are on their way.
+const TRIAL: Duration = Duration::from_millis(200);
+
+/// How long after a packet the next one is sent: as soon as the host may refuse one again it should be this one, not one of QUIC.
+const AGAIN: Duration = Duration::from_millis(20);
 
 /// No packet of QUIC: those have the bit 0x40 in their first byte (RFC 9000, 17.2 and 17.3), and more bytes.
 const PACKET: [u8; 1] = [0];
@@ -36,12 +40,14 @@ impl Target {
         Self { address, is_telling: Arc::new(AtomicBool::new(true)) }
     }
 
-    /// The port from which a daemon has just called this one.
-    pub fn calling(address: SocketAddr) -> Self {
+    /// The port from which a daemon has just called this one, at this distance. It is tried for as short as a refusal can take: the end of
+    /// a daemon in that time is not proved.
+    pub fn calling(address: SocketAddr, round_trip: Duration) -> Self {
         let target = Self { address, is_telling: Arc::default() };
         let tried = target.clone();
+        let patience = (TRIAL + 2 * round_trip).min(PATIENCE);
         tokio::spawn(async move {
-            if !is_refused(address, PATIENCE).await {
+            if !is_refused(address, patience).await {
                 tried.is_telling.store(true, Ordering::Relaxed);
             }
         });
@@ -65,8 +71,7 @@ async fn is_refused(address: SocketAddr, patience: Duration) -> bool {
     matches!(answer, Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
-/// Sends the packet again and again, and waits for an answer or the refusal. A host refuses one packet a second when it has refused six
-/// (`icmp_ratelimit` of Linux), and QUIC's own packets count.
+/// Sends the packet again and again, and waits for an answer or the refusal.
 async fn send(address: SocketAddr) -> io::Result<()> {
     let any: IpAddr =
         if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
@@ -148,7 +153,7 @@ mod tests {
     #[tokio::test]
     async fn a_port_from_which_a_daemon_calls_is_tried_while_it_is_in_use() {
         let (socket, address) = open();
-        let target = Target::calling(address);
+        let target = Target::calling(address, Duration::ZERO);
         let end = Instant::now() + LONG;
         while !target.is_telling.load(Ordering::Relaxed) && Instant::now() < end {
             tokio::time::sleep(PATIENCE / 10).await;
@@ -163,7 +168,7 @@ mod tests {
         // As behind a firewall.
         let (socket, address) = open();
         drop(socket);
-        let target = Target::calling(address);
+        let target = Target::calling(address, Duration::ZERO);
         tokio::time::sleep(PATIENCE * 2).await;
         assert!(!target.has_ended(PATIENCE).await);
     }
