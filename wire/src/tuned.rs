@@ -438,6 +438,11 @@ tuned! {
         "more: a decision takes longer; fewer: a job that could start behind them waits";
         "jobs-waiting", "job-depth";
 
+        JOB_ENDING: micros = 1_000_000, "µs";
+        "After a task of a parallel job has ended within which the others are expected to, however long they may run.";
+        "more: fewer jobs pass one that waits if the other tasks run on; less: a job that ends slowly lets others pass which delay the one that waits";
+        "live-jobs", "job-ending";
+
         JOB_REPORTS_APART: micros = 5000, "µs";
         "Between two reports of a host to the master: those of many short tasks go together.";
         "more: slots are known to be free later; less: a decision for each task";

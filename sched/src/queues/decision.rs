@@ -146,19 +146,37 @@ impl<H: Copy + Ord> Scheduler<H> {
         parts
     }
 
-    /// Slots that tasks leave when they end, by time: those that are to end for others are about to.
+    /// Slots that tasks leave when they end, by time. About to end are those that are to for others, and those of a parallel job of which
+    /// one has just ended: its tasks end together, but are not reported so.
     fn room_by_ends(&self, now: u64) -> impl Iterator<Item = (u64, H, u32)> {
         let slots = |id: u64| self.jobs.get(&id).map_or(0, |job| job.demand.slots);
-        let mut stopping = self.stopping.clone();
-        let soon = self.stopping.iter().map(move |(&(id, host), &count)| (now, host, count * slots(id)));
-        soon.chain(self.ends.iter().map(move |(&(end, id, host), &count)| {
-            let stops = stopping.get_mut(&(id, host)).map_or(0, |left| {
+        let is_ending = move |id: u64| {
+            self.ending
+                .get(&id)
+                .is_some_and(|&ended| now < ended.saturating_add(tuned::JOB_ENDING.as_millis() as u64))
+        };
+        let ending = self.ends.iter().take_while(|_| !self.ending.is_empty());
+        let ending = ending.filter(move |&(&(_, id, _), _)| is_ending(id));
+        let ending = ending.map(move |(&(_, id, host), &count)| (now, host, count * slots(id)));
+        let mut left = self.stopping.clone();
+        let stopping = self.stopping.iter().filter(move |&(&(id, _), _)| !is_ending(id));
+        let stopping = stopping.map(move |(&(id, host), &count)| (now, host, count * slots(id)));
+        let others = self.ends.iter().filter(move |&(&(_, id, _), _)| !is_ending(id));
+        let others = others.map(move |(&(end, id, host), &count)| {
+            let stops = left.get_mut(&(id, host)).map_or(0, |left| {
                 let stops = count.min(*left);
                 *left -= stops;
                 stops
             });
             (end, host, (count - stops) * slots(id))
-        }))
+        });
+        ending.chain(stopping).chain(others)
+    }
+
+    /// Whether the rest of a parallel job is expected to end at once, as some of its tasks just have.
+    fn is_ending(&self, id: u64, now: u64) -> bool {
+        let within = tuned::JOB_ENDING.as_millis() as u64;
+        self.ending.get(&id).is_some_and(|&ended| now < ended.saturating_add(within))
     }
 
     fn start(&mut self, owner: Owner, id: u64, parts: &[(H, u32)], now: u64) {
@@ -168,6 +186,7 @@ impl<H: Copy + Ord> Scheduler<H> {
         let count: u32 = parts.iter().map(|(_, count)| count).sum();
         job.pending -= count;
         job.running += count;
+        self.ending.remove(&id);
         for &(host, count) in parts {
             *self.ends.entry((end, id, host)).or_default() += count;
             self.ends_of.entry((id, host)).or_default().insert(end);

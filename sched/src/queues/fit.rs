@@ -27,7 +27,8 @@ impl<H: Copy + Ord> Reservation<H> {
         let mut tasks: u64 = free.values().map(|&free| u64::from(free / each.max(1))).sum();
         let mut at = 0;
         for (end, host, slots) in ends {
-            if tasks >= width.into() {
+            // All that ends by then.
+            if tasks >= width.into() && end > at {
                 break;
             }
             let Some(free) = free.get_mut(&host) else { continue };

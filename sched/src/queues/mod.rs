@@ -108,6 +108,8 @@ pub struct Scheduler<H: Ord> {
     ends_of: BTreeMap<(u64, H), BTreeSet<u64>>,
     /// Tasks that are to end for others, by job and host.
     stopping: BTreeMap<(u64, H), u32>,
+    /// Rigid jobs of which some tasks have ended: when the last one has.
+    ending: BTreeMap<u64, u64>,
 }
 
 impl<H: Copy + Ord> Scheduler<H> {
@@ -128,6 +130,7 @@ impl<H: Copy + Ord> Scheduler<H> {
             ends: BTreeMap::new(),
             ends_of: BTreeMap::new(),
             stopping: BTreeMap::new(),
+            ending: BTreeMap::new(),
         }
     }
 
@@ -343,6 +346,9 @@ impl<H: Copy + Ord> Scheduler<H> {
             job.mean = Some(job.mean.map_or(ran, |mean| mean + (ran - mean) / 8.0));
         }
         let (user, slots) = (job.user, job.demand.slots);
+        if matches!(job.demand.width, Width::Rigid(_)) {
+            self.ending.insert(id, now);
+        }
         self.usage.release(user, slots, now);
         if let Some(node) = self.hosts.get_mut(&host) {
             node.used = node.used.saturating_sub(slots);
@@ -378,6 +384,7 @@ impl<H: Copy + Ord> Scheduler<H> {
     fn forget(&mut self, id: u64) {
         if self.jobs.get(&id).is_some_and(|job| job.pending == 0 && job.running == 0) {
             self.jobs.remove(&id);
+            self.ending.remove(&id);
         }
     }
 

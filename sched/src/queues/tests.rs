@@ -170,6 +170,29 @@ fn a_rigid_job_starts_at_once_or_not_at_all_and_is_not_passed_to_its_harm() {
 }
 
 #[test]
+fn what_a_parallel_job_that_is_ending_still_holds_is_free_soon() {
+    let mut scheduler = scheduler();
+    submit(&mut scheduler, 1, "long", "ann", &rigid(8, 10_000));
+    assert_eq!(started(&scheduler.next(0)), [(1, 8)]);
+    submit(&mut scheduler, 2, "long", "bob", &rigid(8, 10_000));
+    submit(&mut scheduler, 3, "long", "eve", &rigid(2, 1000));
+    // The ends of its tasks are reported one by one. 3 would end before the last one must, and be in the way of 2.
+    for host in ['a', 'a', 'b'] {
+        scheduler.task_ended(1, host, Some(500), false, 500);
+    }
+    assert_eq!(started(&scheduler.next(500)), []);
+    // The others run on.
+    assert_eq!(started(&scheduler.next(1600)), [(3, 2)]);
+    for host in ['a', 'a', 'b', 'b', 'b'] {
+        scheduler.task_ended(1, host, Some(2000), false, 2000);
+    }
+    scheduler.task_ended(3, 'a', Some(1000), false, 2600);
+    scheduler.task_ended(3, 'a', Some(1000), false, 2600);
+    assert_eq!(started(&scheduler.next(2600)), [(2, 8)]);
+    assert!(scheduler.ending.is_empty());
+}
+
+#[test]
 fn jobs_that_are_held_cancelled_or_of_a_lost_queue_do_not_start() {
     let mut scheduler = scheduler();
     for id in 1..=3 {
