@@ -150,11 +150,7 @@ impl<H: Copy + Ord> Scheduler<H> {
     /// one has just ended: its tasks end together, but are not reported so.
     fn room_by_ends(&self, now: u64) -> impl Iterator<Item = (u64, H, u32)> {
         let slots = |id: u64| self.jobs.get(&id).map_or(0, |job| job.demand.slots);
-        let is_ending = move |id: u64| {
-            self.ending
-                .get(&id)
-                .is_some_and(|&ended| now < ended.saturating_add(tuned::JOB_ENDING.as_millis() as u64))
-        };
+        let is_ending = move |id: u64| self.is_ending(id, now);
         let ending = self.ends.iter().take_while(|_| !self.ending.is_empty());
         let ending = ending.filter(move |&(&(_, id, _), _)| is_ending(id));
         let ending = ending.map(move |(&(_, id, host), &count)| (now, host, count * slots(id)));
