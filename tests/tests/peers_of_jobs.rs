@@ -62,6 +62,10 @@ fn jobs_that_wait_run_on_a_machine_with_room_if_both_want_it() {
     assert!(a.refused("peer delete c").contains("exchanges no jobs with c"));
     assert!(a.refused(&add(&b, "b", "a")).contains("exchanges jobs with b already"));
     assert_eq!(a.pvm("peer add -x").status.code(), Some(2));
+    a.good("peer add c --own-name a --via false");
+    let ended = "the command that reaches it has ended: exit status: 1";
+    wait::becomes_true("how the command has ended", || a.good("peer list").contains(ended));
+    a.good("peer delete c");
     a.good("peer delete b");
     a.good(&format!("cancel {full}"));
     a.good(&format!("wait {stays}"));

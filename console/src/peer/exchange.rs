@@ -13,12 +13,14 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread::sleep;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Between two rounds.
 const APART: Duration = Duration::from_secs(2);
 /// After a failure.
 const AGAIN: Duration = Duration::from_secs(10);
+/// A command that has closed its output ends.
+const ENDS_WITHIN: Duration = Duration::from_secs(1);
 
 /// The other machine's `pvm peer serve`.
 struct Link {
@@ -47,11 +49,25 @@ impl Link {
     }
 
     fn ask(&mut self, question: &Question) -> Result<Answer> {
-        say(question, &mut self.to)?;
+        if say(question, &mut self.to).is_err() {
+            return Err(self.lost());
+        }
         match hear(&mut self.from)? {
             Some(Answer::Refused(reason)) => Err(anyhow!(Refused(reason))),
             Some(answer) => Ok(answer),
-            None => bail!("the other side has ended"),
+            None => Err(self.lost()),
+        }
+    }
+
+    /// Nothing more comes from the command, or goes to it: how it has ended, which it does soon if it has not yet.
+    fn lost(&mut self) -> anyhow::Error {
+        let end = Instant::now() + ENDS_WITHIN;
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return anyhow!("the command that reaches it has ended: {status}"),
+                Ok(None) if Instant::now() < end => sleep(ENDS_WITHIN / 20),
+                _ => return anyhow!("the command that reaches it has closed the connection"),
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `pvm peer serve`: answers the exchange of another machine, which has started this program here.
 
+use super::is_exchange;
 use super::words::{Answer, Question, VERSION, hear, say};
-use super::{exchange_with, is_exchange};
 use anyhow::{Result, bail};
 use pvm3::{JobId, JobOrigin, JobRecord, JobRequest, Task};
 use std::io::{stdin, stdout};
@@ -47,10 +47,7 @@ fn check(task: &mut Task, from: &str) -> Result<()> {
     if task.jobs(&[])?.iter().any(|job| is_exchange(job, from)) {
         return Ok(());
     }
-    bail!(
-        "the machine here exchanges no jobs with {from:?}: \"pvm peer add {from}\" there has it do so ({})",
-        exchange_with(from)
-    )
+    bail!("it exchanges no jobs with {from:?}: \"pvm peer add {from}\" there has it do so")
 }
 
 /// A job as it is submitted here: whatever it says, it is of that machine, and goes where this machine's queues want it.

@@ -175,17 +175,19 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_one_by_one_makes_room_one_by_one() {
+    fn tasks_of_an_array_that_end_one_by_one_make_room_one_by_one_and_those_of_a_parallel_job_do_not() {
         // The wide job needs both slots. Between the two ends one is free, for which the short job is short enough.
-        let first = Order { time: 5000, ..order(1, 1000, 2) };
-        let orders = [first, order(2, 500, 2), Order { time: 900, ..order(3, 400, 1) }];
-        assert_eq!(starts(&[2], &orders), [1, 1001, 1501]);
-        let is_passed = |seed| {
-            let ends = Ends::OneByOne { late: 20, seed };
-            let times = simulate(&[2], &[Queue::open("default")], &orders, ends).expect("admitted");
-            assert!((1001..=1021).contains(&times[0].ended), "{times:?}");
-            times[2].started < times[1].started
-        };
-        assert!((1..20).any(is_passed));
+        for is_array in [true, false] {
+            let first = Order { time: 5000, is_array, ..order(1, 1000, 2) };
+            let orders = [first, order(2, 500, 2), Order { time: 900, ..order(3, 400, 1) }];
+            assert_eq!(starts(&[2], &orders), [1, 1001, 1501]);
+            let is_passed = |seed| {
+                let ends = Ends::OneByOne { late: 20, seed };
+                let times = simulate(&[2], &[Queue::open("default")], &orders, ends).expect("admitted");
+                assert!((1001..=1021).contains(&times[0].ended), "{times:?}");
+                times[2].started < times[1].started
+            };
+            assert_eq!((1..20).any(is_passed), is_array);
+        }
     }
 }
