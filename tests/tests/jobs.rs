@@ -147,7 +147,8 @@ fn jobs_outlive_the_machine_whose_daemons_are_killed() {
     assert_eq!(lines(scene.folder.path()).len(), 60);
     assert_eq!((&scene.job(&array)["done"], &scene.job(&held)["state"]), (&60.into(), &"held".into()));
     assert!(scene.job(&held)["submitted_ms"].as_u64() > Some(0));
-    assert_eq!(scene.good("submit true"), "3", "numbers are not given twice");
+    // Its deputies could have gone on, and have given out numbers.
+    assert_eq!(scene.good("submit true"), "1003", "numbers are not given twice");
     scene.machine.finish();
 }
 

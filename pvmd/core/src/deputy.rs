@@ -330,6 +330,11 @@ impl Deputy {
         self.dead.insert(host);
     }
 
+    /// A daemon has linked: it is not the one of its index that has ended. Indices are given again after 4095 additions.
+    pub fn note_alive(&mut self, host: HostIndex) {
+        self.dead.remove(&host);
+    }
+
     /// Whether a daemon is proved to have ended.
     pub fn is_dead(&self, host: HostIndex) -> bool {
         self.dead.contains(&host)
@@ -407,5 +412,26 @@ impl Incoming {
                 None
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn what_is_proved_of_a_daemon_holds_for_later_deputies_until_its_index_links_again() {
+        let config = Config::for_tests();
+        let own = config.entry();
+        let mut deputy = Deputy::first(Master::new(&config, own));
+        let [two, three] = [2, 3].map(|index| HostIndex::new(index).expect("an index"));
+        [two, three].into_iter().for_each(|host| deputy.note_dead(host));
+        deputy.carry_out(Command::Appoint { deputies: vec![HostIndex::MASTER, two] });
+        assert!(deputy.begin_configuration());
+        assert!(deputy.is_dead(two) && !deputy.is_dead(three));
+        assert!(!deputy.can_elect(&[two], true));
+        deputy.note_alive(two);
+        assert!(deputy.can_elect(&[two], true));
     }
 }

@@ -53,6 +53,9 @@ impl Core {
             self.out.act(Action::SendPeer { host, message: DaemonMsg::NoMember });
             return self.out.act(Action::Unlink { host });
         }
+        if let Some(deputy) = &mut self.deputy {
+            deputy.note_alive(host);
+        }
         if self.hosts.links.contains_key(&host) {
             self.flush_link(host);
         } else {
