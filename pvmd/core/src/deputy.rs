@@ -426,7 +426,9 @@ mod tests {
         let own = config.entry();
         let mut deputy = Deputy::first(Master::new(&config, own));
         let [two, three] = [2, 3].map(|index| HostIndex::new(index).expect("an index"));
-        [two, three].into_iter().for_each(|host| deputy.note_dead(host));
+        for ended in [two, three] {
+            deputy.note_dead(ended);
+        }
         deputy.carry_out(Command::Appoint { deputies: vec![HostIndex::MASTER, two] });
         assert!(deputy.begin_configuration());
         assert!(deputy.is_dead(two) && !deputy.is_dead(three));
