@@ -177,7 +177,7 @@ impl Deputy {
         let was_alone = self.agreement.is_none();
         let rest = std::mem::take(&mut self.decided);
         self.witnesses.clear();
-        // Who has ended before it heard that it was appointed has not voted either.
+        // A daemon that ended before its appointment has not voted in the new configuration, and never will.
         let deputies = self.master.deputies();
         self.dead.retain(|host| deputies.contains(host));
         self.caught_up.clear();
