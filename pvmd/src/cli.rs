@@ -637,6 +637,7 @@ fn surroundings(
         ],
         limits,
         mark: Mark::own(),
+        memory_limits: settings.memory_limits,
         guardian: myself.again.clone(),
     }
 }

@@ -133,6 +133,27 @@ impl Drop for Moved {
     }
 }
 
+/// The groups of tasks whose memory is limited, on this machine; `None` if no group has the controller.
+pub fn of_limited_tasks() -> Option<Vec<PathBuf>> {
+    let has_memory = |options: &str| options.split(',').any(|option| option == "memory");
+    let unified = mount_of("cgroup2", |_| true).map(|(root, _)| root);
+    let unified = unified.filter(|root| {
+        let names = fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();
+        names.split_whitespace().any(|name| name == "memory")
+    });
+    let root = unified.or_else(|| mount_of("cgroup", has_memory).map(|(root, _)| root))?;
+    let (mut found, mut open) = (Vec::new(), vec![root]);
+    while let Some(group) = open.pop() {
+        let entries = fs::read_dir(group).into_iter().flatten().flatten();
+        let below = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        for entry in below {
+            let is_tasks = entry.file_name().to_str().is_some_and(|name| name.starts_with("pvm-memory-"));
+            if is_tasks { &mut found } else { &mut open }.push(entry.path());
+        }
+    }
+    Some(found)
+}
+
 /// Where a file system of this type is mounted, with options that are wanted.
 fn mount_of(kind: &str, wanted: impl Fn(&str) -> bool) -> Option<(PathBuf, String)> {
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;

@@ -25,19 +25,28 @@ impl JobScene {
         Self::with_queues(check, "[[queue]]\nname = \"default\"\n")
     }
 
+    /// A machine whose daemons have a variable more.
+    pub fn with_variable(check: &str, name: &str, value: &str) -> Option<Self> {
+        Self::with(check, "[[queue]]\nname = \"default\"\n", Some((name, value)))
+    }
+
     /// A machine with this file of queues, `queues.toml` in the folder.
     pub fn with_queues(check: &str, queues: &str) -> Option<Self> {
+        Self::with(check, queues, None)
+    }
+
+    fn with(check: &str, queues: &str, variable: Option<(&str, &str)>) -> Option<Self> {
         let ours = Installation::ours_only(check)?;
         let folder = TempDir::with_prefix("pvm-jobs-").expect("a folder");
         fs::write(folder.path().join("queues.toml"), queues).expect("a file of queues");
-        let machine = start(&ours, folder.path());
+        let machine = start(&ours, folder.path(), variable);
         Some(Self { machine, folder })
     }
 
     /// The machine has ended: another one with the same folder.
     pub fn start_again(&mut self) {
         let ours = self.machine.installation().clone();
-        self.machine = start(&ours, self.folder.path());
+        self.machine = start(&ours, self.folder.path(), None);
     }
 
     /// A command of `pvm`, in the user's folder, for a daemon of the machine.
@@ -106,9 +115,10 @@ impl JobScene {
     }
 }
 
-fn start(ours: &Installation, folder: &Path) -> Machine {
+fn start(ours: &Installation, folder: &Path, variable: Option<(&str, &str)>) -> Machine {
     let plan = Plan::of(ours).local_hosts(3).variable("PVM_STATE", folder.join("state"));
     let plan = plan.variable("PVM_QUEUES", folder.join("queues.toml"));
+    let plan = variable.into_iter().fold(plan, |plan, (name, value)| plan.variable(name, value));
     // The file of jobs is that of the machine with the same name.
     let machine = plan.variable("PVM_TASK_SLOTS", "2").without("PVM_VMID").start();
     machine.console_with_hosts(3).quit();

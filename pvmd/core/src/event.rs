@@ -203,8 +203,8 @@ pub enum Event {
     OverMemory {
         /// The task.
         cookie: Cookie,
-        /// What they have, in bytes.
-        bytes: u64,
+        /// What they may have, in bytes.
+        limit: u64,
     },
     /// The host's load was read.
     Load {

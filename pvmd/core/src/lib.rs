@@ -227,7 +227,7 @@ impl Core {
                 let reading = Reading { work, own, leaves_rest };
                 self.teams(|teams, tasks, at| teams.on_usage(reading, tasks, at));
             }
-            Event::OverMemory { cookie, bytes } => self.on_over_memory(cookie, bytes),
+            Event::OverMemory { cookie, limit } => self.on_over_memory(cookie, limit),
             Event::Sampled(sample) => self.on_sampled(&sample),
             Event::QueuesRead { result } => self.command(Command::QueuesRead { result }),
             Event::SavedRead { saved } => self.on_saved_read(saved),

@@ -16,6 +16,7 @@
 //! | [`address_file`], [`log`] | files that others look for; the log, in `log_file` its two files, and in `log_repeats` lines that repeat themselves |
 //! | [`capability`], [`load`], [`terminals`], [`wake_time`] | `C_i`; how busy the host is, and who sits at it; how long waking takes |
 //! | [`dispatcher`], [`guardian`] | teams that take turns, and in `weights` by control groups; who lets tasks go when the daemon is no more |
+//! | `memory_group` | control groups of tasks whose memory is limited |
 //! | `memory_watch` | tasks whose processes together have more memory than they may |
 //! | [`control_group`] | this process's control group |
 //! | [`queues_file`], [`job_store`] | the queues that jobs are submitted to; jobs on disk |
@@ -47,6 +48,7 @@ pub mod loan_pool;
 pub mod log;
 pub mod log_file;
 mod log_repeats;
+mod memory_group;
 mod memory_watch;
 mod outlet;
 pub mod own_host;

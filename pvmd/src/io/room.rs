@@ -1,6 +1,6 @@
 //! How many tasks this machine has room for: the default of `PVM_TASK_LIMIT`.
 
-use crate::io::control_group::{self, Place};
+use crate::io::control_group::{self, Hierarchy, Place};
 use pvm_wire::tid::LOCAL_MAX;
 use rustix::process::Resource;
 use std::fs;
@@ -60,7 +60,7 @@ fn total_memory() -> Option<u64> {
 
 /// The tightest of this process's control group (of version 2) and those around it.
 fn of_groups(file: &str) -> Option<u64> {
-    let Place { root, own } = control_group::place()?;
+    let Place { root, own } = control_group::place(Hierarchy::Unified)?;
     own.ancestors().take_while(|group| group.starts_with(&root)).filter_map(|g| number(&g.join(file))).min()
 }
 

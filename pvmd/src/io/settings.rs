@@ -2,6 +2,7 @@
 
 use crate::allocation::HostsFrom;
 use crate::io::dispatcher::Means;
+use crate::io::memory_watch::MemoryLimits;
 use crate::io::room;
 use pvm_sched::policy::{Policy, UnknownPolicy};
 use pvm_wire::daemon::Blob;
@@ -118,6 +119,8 @@ pub struct Settings {
     pub shared_max: u64,
     /// `PVM_COSCHEDULING`.
     pub means: Means,
+    /// `PVM_MEMORY_LIMITS`.
+    pub memory_limits: MemoryLimits,
     /// `PVM_SLICE`.
     pub slice: Duration,
     /// `PVM_TASK_MANAGER`.
@@ -223,6 +226,12 @@ impl Settings {
                 Some(value) => value.parse().map_err(|()| {
                     error("PVM_COSCHEDULING", &value, "must be auto, priorities, weights, stop or implicit")
                 })?,
+            },
+            memory_limits: match text("PVM_MEMORY_LIMITS")? {
+                None => MemoryLimits::default(),
+                Some(value) => value
+                    .parse()
+                    .map_err(|()| error("PVM_MEMORY_LIMITS", &value, "must be auto, group or process"))?,
             },
             slice: number("PVM_SLICE", SLICE, SLICES).map(Duration::from_millis)?,
             is_dumpable: number("PVM_DUMPABLE", 0, 0..=1)? == 1,

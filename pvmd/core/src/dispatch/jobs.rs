@@ -171,11 +171,13 @@ impl Core {
     }
 
     /// The processes of a task have more memory than they may.
-    pub(crate) fn on_over_memory(&mut self, cookie: Cookie, bytes: u64) {
+    pub(crate) fn on_over_memory(&mut self, cookie: Cookie, limit: u64) {
         let Some(tid) = self.tasks.by_cookie(cookie) else { return };
         let Some(Report::Job(task)) = self.tasks.get(tid).map(|task| task.report) else { return };
-        let limit =
-            format!("its processes had {} MB of memory, more than they may (--mem, max-memory)", bytes >> 20);
+        let limit = format!(
+            "its processes had more than {} MiB of memory (--mem, max-memory)",
+            limit.div_ceil(1 << 20)
+        );
         if self.jobs.exceeds(task, limit).is_some() {
             self.end_job_task(tid);
         }

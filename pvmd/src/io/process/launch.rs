@@ -63,6 +63,8 @@ pub struct Own<'a> {
     pub mark: Option<u64>,
     /// What its standard output and error are, if this process does not read them.
     pub output: Option<BorrowedFd<'a>>,
+    /// The file of processes of the control group that it enters.
+    pub group: Option<BorrowedFd<'a>>,
 }
 
 /// Starts children. They are killed when the thread that started them ends, however it ends.
@@ -84,6 +86,7 @@ struct Seed<'a> {
     output: BorrowedFd<'a>,
     channel: BorrowedFd<'a>,
     mark: Option<u64>,
+    group: Option<BorrowedFd<'a>>,
     parent: Pid,
     /// Why it could not become its program.
     failure: Option<Errno>,
@@ -147,6 +150,7 @@ impl Launcher {
             output: writer.as_fd(),
             channel: end.as_fd(),
             mark: own.mark,
+            group: own.group,
             parent: self.parent,
             failure: None,
         };
@@ -205,6 +209,10 @@ fn become_program(seed: &Seed<'_>) -> Result<(), Errno> {
     // The daemon may have died before that.
     if rustix::process::getppid() != Some(seed.parent) {
         return Err(Errno::PIPE);
+    }
+    if let Some(group) = seed.group {
+        // The process that writes.
+        rustix::io::write(group, b"0")?;
     }
     seed.recipe.limits.take()?;
     own::mark_by_limit(seed.mark);

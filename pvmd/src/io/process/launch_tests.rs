@@ -15,9 +15,10 @@ fn shell(script: &str) -> Recipe {
 }
 
 fn launch(recipe: &Recipe) -> io::Result<Launched> {
-    Launcher::new()
-        .unwrap()
-        .launch(recipe, &Own { entries: &[c"OWN=1".into()], greeting: b"hello", mark: None, output: None })
+    Launcher::new().unwrap().launch(
+        recipe,
+        &Own { entries: &[c"OWN=1".into()], greeting: b"hello", mark: None, output: None, group: None },
+    )
 }
 
 fn output(recipe: &Recipe) -> String {
@@ -84,7 +85,7 @@ fn a_childs_mark_outlives_environment_session_and_parent() {
     let mark = 5 << 32 | 7;
     let orphan = r"while [ -e /proc/$$ ]; do sleep 0.01; done; echo \$\$; exec sleep 1000";
     let script = format!("env -i setsid sh -c 'sh -c \"{orphan}\" & exit' & wait");
-    let own = Own { entries: &[c"OWN=1".into()], greeting: b"", mark: Some(mark), output: None };
+    let own = Own { entries: &[c"OWN=1".into()], greeting: b"", mark: Some(mark), output: None, group: None };
     let mut launched = Launcher::new().unwrap().launch(&shell(&script), &own).unwrap();
     let mut said = [0; 20];
     let length = launched.output.read(&mut said).unwrap();
@@ -126,7 +127,7 @@ fn left_by(thread: &str) -> usize {
 fn what_could_not_be_started_leaves_no_process() {
     let work = || {
         let (bad, mut launcher) = (recipe("/no/such/file", &[]), Launcher::new().unwrap());
-        let own = Own { entries: &[], greeting: b"hello", mark: None, output: None };
+        let own = Own { entries: &[], greeting: b"hello", mark: None, output: None, group: None };
         (0..200).filter(|_| launcher.launch(&bad, &own).is_err()).count()
     };
     let thread = std::thread::Builder::new().name("leaves-nothing".into()).spawn(work).unwrap();

@@ -17,7 +17,8 @@ pub use self::sys::{cpu_time, ignore_endings};
 use crate::io::driver::Input;
 use crate::io::family::{self, Families, Mark, Member};
 use crate::io::guardian::Guardian;
-use crate::io::memory_watch::MemoryWatch;
+use crate::io::memory_group::MemoryGroups;
+use crate::io::memory_watch::{MemoryLimits, MemoryWatch};
 use crate::io::settings::{expand, is_executable};
 use bytes::Bytes;
 use pvm_wire::PvmError;
@@ -37,7 +38,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
-use std::sync::mpsc as sync;
+use std::sync::{Arc, mpsc as sync};
 use tokio::io::unix::AsyncFd;
 use tokio::net::unix::pipe;
 use tokio::sync::{mpsc, watch};
@@ -60,12 +61,20 @@ pub struct Surroundings {
     pub limits: Limits,
     /// By which the processes that tasks start are known.
     pub mark: Mark,
+    /// How limits of memory hold.
+    pub memory_limits: MemoryLimits,
     /// The command of what ends them when this daemon cannot; none if it is empty.
     pub guardian: Vec<OsString>,
 }
 
-/// Children of one kind, and the greeting of each.
-type Orders = (Vec<(Cookie, Vec<u8>)>, Program);
+/// Children of one kind.
+struct Orders {
+    /// Which, and the greeting of each.
+    greetings: Vec<(Cookie, Vec<u8>)>,
+    program: Program,
+    /// Where each has a control group of its own; or why none starts.
+    groups: Result<Option<Arc<MemoryGroups>>, String>,
+}
 
 /// The driver's hold on all children.
 #[derive(Debug)]
@@ -116,10 +125,10 @@ impl Processes {
         let families = Families::new(surroundings.mark.clone())?;
         let work = move || {
             let mut guardian = None;
-            for (greetings, program) in received {
+            for orders in received {
                 // Most daemons of a large machine may never start anything.
                 guardian.get_or_insert_with(|| guard(&surroundings));
-                if !start_all(&surroundings, &mut launcher, greetings, &program, &input) {
+                if !start_all(&surroundings, &mut launcher, orders, &input) {
                     return;
                 }
             }
@@ -138,23 +147,27 @@ impl Processes {
 
     /// Starts a program once per cookie, whose greeting lies in the channel then; [`Input::Started`] comes for each.
     pub fn start(&mut self, greetings: Vec<(Cookie, Vec<u8>)>, program: Program) {
-        if let Some(bytes) = program.memory {
-            self.limit_memory(greetings.iter().map(|(cookie, _)| *cookie), bytes);
-        }
-        if self.orders.send((greetings, program)).is_err() {
+        let groups = match program.memory {
+            Some(bytes) => self.limit_memory(greetings.iter().map(|(cookie, _)| *cookie), bytes),
+            None => Ok(None),
+        };
+        if self.orders.send(Orders { greetings, program, groups }).is_err() {
             warn!("the thread that starts processes is gone");
         }
     }
 
-    fn limit_memory(&mut self, tasks: impl Iterator<Item = Cookie>, bytes: u64) {
-        if self.memory.is_none() {
-            let watch = MemoryWatch::new(self.surroundings.mark.clone(), self.input.clone());
-            self.memory =
-                watch.inspect_err(|error| warn!(%error, "only single processes have limits of memory")).ok();
-        }
-        for task in tasks {
-            self.memory.iter().for_each(|memory| memory.limit(task, bytes));
-        }
+    fn limit_memory(
+        &mut self,
+        tasks: impl Iterator<Item = Cookie>,
+        bytes: u64,
+    ) -> Result<Option<Arc<MemoryGroups>>, String> {
+        let Surroundings { memory_limits, mark, .. } = &self.surroundings;
+        let memory = match self.memory.take() {
+            Some(memory) => memory,
+            None => MemoryWatch::new(*memory_limits, mark.clone(), self.input.clone())?,
+        };
+        tasks.for_each(|task| memory.limit(task, bytes));
+        Ok(self.memory.insert(memory).groups().cloned())
     }
 
     /// Finds a program that somebody else is to start; its path and environment, the cookie not included.
@@ -167,6 +180,7 @@ impl Processes {
     /// Takes a started child in, begins to watch it, and says what the core is to hear; and its channel.
     pub fn take(&mut self, started: Started, input: &mpsc::Sender<Input>) -> (Event, Option<UnixStream>) {
         let (cookie, mut inherited) = (started.cookie, None);
+        let groups = self.memory.as_ref().and_then(|memory| memory.groups().cloned());
         let result = started.result.and_then(|running| {
             let Running { path, launched: Launched { pid, watch, output, channel } } = running;
             inherited = Some(channel);
@@ -176,14 +190,19 @@ impl Processes {
             let watch = sys::watch(watch).map_err(failed)?;
             let output = pipe::Receiver::from_owned_fd(output.into()).map_err(failed)?;
             let (paused, told) = watch::channel(false);
-            let (reading, reaping) =
-                (read_output(output, cookie, told, input.clone()), reap(watch, cookie, input.clone()));
+            let (reading, reaping) = (
+                read_output(output, cookie, told, input.clone()),
+                reap(watch, cookie, groups, input.clone()),
+            );
             // One task, as both have something to do when the process ends.
             tokio::spawn(async move { tokio::join!(reading, reaping) });
             self.has_started = true;
             self.children.insert(cookie, Child { pid, paused, exited: false, silent: false });
             Ok((pid, path))
         });
+        if result.is_err() {
+            self.memory.iter().for_each(|memory| memory.gone(cookie));
+        }
         (Event::ProcessStarted { cookie, result }, inherited)
     }
 
@@ -276,12 +295,11 @@ fn guard(surroundings: &Surroundings) -> Option<Guardian> {
 fn start_all(
     surroundings: &Surroundings,
     launcher: &mut Launcher,
-    greetings: Vec<(Cookie, Vec<u8>)>,
-    program: &Program,
+    orders: Orders,
     input: &mpsc::Sender<Input>,
 ) -> bool {
-    let mut order = Order::new(surroundings, program);
-    for (cookie, greeting) in greetings {
+    let mut order = Order::new(surroundings, &orders);
+    for (cookie, greeting) in orders.greetings {
         let begun = order.as_mut().map_err(|failure| failure.clone());
         let result = begun.and_then(|order| order.start(launcher, cookie, &greeting));
         if let (Ok(_), Err(reason)) = (&order, &result) {
@@ -305,10 +323,17 @@ struct Order {
     mark: Option<Mark>,
     /// Where its output goes, if this daemon does not read it.
     output: Option<File>,
+    /// Where each process has a control group of its own, with so many bytes of memory.
+    groups: Option<(Arc<MemoryGroups>, u64)>,
 }
 
 impl Order {
-    fn new(surroundings: &Surroundings, program: &Program) -> Result<Self, (PvmError, String)> {
+    fn new(surroundings: &Surroundings, orders: &Orders) -> Result<Self, (PvmError, String)> {
+        let program = &orders.program;
+        let groups = orders.groups.clone().map_err(|reason| {
+            (PvmError::OutOfRes, format!("its memory cannot be limited (PVM_MEMORY_LIMITS=group): {reason}"))
+        })?;
+        let groups = groups.zip(program.memory);
         let command = command_for(surroundings, program)?;
         let Some(file) = command.line.first() else { return Err((PvmError::NoFile, String::new())) };
         let mut env = environment(surroundings, program);
@@ -316,14 +341,14 @@ impl Order {
         env.retain(|entry| is_apart || !entry.as_bytes().starts_with(FAMILY));
         let mark = (!is_apart).then(|| surroundings.mark.clone());
         let directory = directory_for(surroundings, program);
-        let limits = Limits { memory: program.memory, ..surroundings.limits };
+        let limits = Limits { memory: program.memory.filter(|_| groups.is_none()), ..surroundings.limits };
         let path = command.path.display().to_string();
         let file = on_path(file);
         let recipe = Recipe::new(&file, command.line, env, directory.as_deref(), limits);
         let recipe =
             recipe.map_err(|error| (PvmError::NoFile, format!("{path}: {}", pvm_wire::plain(error))))?;
         let output = open_output(&program.output, directory.as_deref())?;
-        Ok(Self { path, file, recipe, mark, output })
+        Ok(Self { path, file, recipe, mark, output, groups })
     }
 
     fn start(
@@ -335,11 +360,13 @@ impl Order {
         let mut entries = vec![CString::new(format!("PVMEPID={}", cookie.0)).unwrap_or_default()];
         entries.extend(self.mark.iter().map(|mark| mark.entry(cookie)));
         let mark = self.mark.as_ref().map(|mark| mark.limit(cookie));
+        let group = self.groups.as_ref().map(|(groups, bytes)| groups.make(cookie, *bytes)).transpose();
+        let group = group.map_err(|error| {
+            (PvmError::OutOfRes, format!("{}: no control group: {}", self.path, pvm_wire::plain(&error)))
+        })?;
+        let (output, group) = (self.output.as_ref().map(AsFd::as_fd), group.as_ref().map(AsFd::as_fd));
         let launched = launcher
-            .launch(
-                &self.recipe,
-                &Own { entries: &entries, greeting, mark, output: self.output.as_ref().map(AsFd::as_fd) },
-            )
+            .launch(&self.recipe, &Own { entries: &entries, greeting, mark, output, group })
             .map_err(|error| {
                 (what_failed(&error), format!("{}: {}", self.path, blame::not_run(&self.file, &error)))
             })?;
@@ -495,7 +522,12 @@ fn read_piece(output: &pipe::Receiver) -> io::Result<Bytes> {
     Ok(Bytes::copy_from_slice(&piece[..length]))
 }
 
-async fn reap(watch: AsyncFd<OwnedFd>, cookie: Cookie, input: mpsc::Sender<Input>) {
+async fn reap(
+    watch: AsyncFd<OwnedFd>,
+    cookie: Cookie,
+    groups: Option<Arc<MemoryGroups>>,
+    input: mpsc::Sender<Input>,
+) {
     let (status, used) = loop {
         let Ok(mut ready) = watch.readable().await else { break Default::default() };
         match sys::reap(watch.as_fd()) {
@@ -507,6 +539,9 @@ async fn reap(watch: AsyncFd<OwnedFd>, cookie: Cookie, input: mpsc::Sender<Input
             }
         }
     };
+    if let Some(limit) = groups.and_then(|groups| groups.exceeded(cookie)) {
+        let _ = input.send(Event::OverMemory { cookie, limit }.into()).await;
+    }
     let status = ExitStatus::from_raw(status);
     let _ = input.send(Event::ProcessExited { cookie, status, used }.into()).await;
 }

@@ -20,6 +20,7 @@ fn surroundings() -> Surroundings {
         env: vec![("PVM_ARCH".into(), "LINUX64".into())],
         limits: Limits::current(),
         mark: Mark::own(),
+        memory_limits: MemoryLimits::Auto,
         guardian: Vec::new(),
     }
 }
@@ -198,6 +199,39 @@ async fn output_waits_while_it_is_paused() {
     assert!(tokio::time::timeout(Duration::from_millis(100), nursery.events.recv()).await.is_err());
     nursery.processes.pause(Cookie(7), false);
     assert!(matches!(nursery.next().await, Event::ProcessOutput { .. }));
+}
+
+#[tokio::test]
+async fn a_task_that_has_too_much_memory_is_told_before_its_end() {
+    let mark = Mark::own();
+    if let Err(reason) = MemoryGroups::delegated(mark.clone()) {
+        return pvm_tests::peers::unchecked("limits of memory by control groups", &reason);
+    }
+    let mut nursery = Nursery::new();
+    let limit = 20 << 20;
+    // It keeps its last line, of 100 MB, in memory; the shell goes on, unless the system ends it, too.
+    let script = "head -c 100000000 /dev/zero | tail -n 1 > /dev/null; exit 3";
+    let (file, args) = ("sh".into(), ["-c", script].map(Into::into).to_vec());
+    let program = Program { file, args, memory: Some(limit), ..Program::default() };
+    nursery.processes.start(vec![(Cookie(7), Vec::new())], program);
+    let mut told = false;
+    loop {
+        match nursery.next().await {
+            Event::OverMemory { cookie, limit: said } => {
+                assert_eq!((cookie, said), (Cookie(7), limit));
+                told = true;
+            }
+            Event::ProcessExited { cookie, .. } => {
+                nursery.processes.exited(cookie);
+                break;
+            }
+            _ => {}
+        }
+    }
+    assert!(told);
+    let groups = MemoryGroups::delegated(mark).unwrap();
+    drop(nursery);
+    assert!(groups.remove_all() && groups.exceeded(Cookie(7)).is_none(), "the group is gone");
 }
 
 #[tokio::test]
