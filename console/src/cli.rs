@@ -8,6 +8,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use pvmd::allocation::HostsFrom;
 use std::ffi::{OsStr, OsString};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// Whether a first argument asks for a subcommand. PVM's console itself takes `-d`, `-n` and a hostfile.
@@ -96,6 +97,8 @@ pub enum Command {
     Demo(DemoArgs),
     /// Show hosts, teams, tasks and their CPU use
     Top(TopArgs),
+    /// Show the virtual machine in a web browser
+    Web(WebArgs),
     /// A command for the virtual machine that runs here
     #[command(flatten)]
     Machine(MachineCommand),
@@ -256,6 +259,29 @@ pub struct TopArgs {
     #[arg(long)]
     pub once: bool,
     /// Seconds over which shares and rates are averaged
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
+    pub interval: f64,
+}
+
+const WEB_EXAMPLES: &str = "\
+Prints the address to open. It has a token, without which nothing is answered. Ctrl-C ends it.
+
+On an address other than a loopback one, connections are encrypted. The certificate is made for this
+start; compare its fingerprint, which is printed, with the one that the browser shows.
+
+Examples:
+  pvm web                                    a page for browsers on this computer
+  pvm web --listen 127.0.0.1:8000            at a fixed port, for ssh -L 8000:127.0.0.1:8000
+  pvm web --listen 0.0.0.0:8443              for browsers on other computers, too";
+
+/// The arguments of `pvm web`.
+#[derive(Debug, Args)]
+#[command(after_help = WEB_EXAMPLES)]
+pub struct WebArgs {
+    /// Address and port to listen on; port 0 is any free one
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0")]
+    pub listen: SocketAddr,
+    /// Seconds between two looks at the virtual machine
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     pub interval: f64,
 }

@@ -24,12 +24,14 @@
 //! | [`scene`] | programs that act together, and what they say made comparable |
 //! | [`job_scene`] | a machine to which jobs are submitted |
 //! | [`run`] | `pvm run` |
+//! | [`browser`] | a headless Chromium, driven by WebDriver |
 //! | [`slurm`] | a Slurm cluster of three nodes on this machine |
 //! | [`peers`] | what a test needs from the machine it runs on |
 //! | [`control_groups`] | control groups of version 2, whatever the machine has |
 //! | [`wait`], [`process`] | conditions with deadlines; processes found by their environment |
 #![forbid(unsafe_code)]
 
+pub mod browser;
 pub mod built;
 pub mod console;
 pub mod control_groups;

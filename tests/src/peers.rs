@@ -36,6 +36,8 @@ pub enum Peer {
     Ssh,
     /// Slurm's daemons and commands, and munge (Debian: slurm-wlm).
     Slurm,
+    /// A browser and what drives it (Debian: chromium, chromium-driver).
+    Browser,
     /// The right to make network namespaces, and `ip`.
     Namespaces,
     /// The right to mount a file system.
@@ -91,6 +93,8 @@ impl Peer {
             Self::Slurm => {
                 missing_file(&["/usr/sbin/slurmctld", "/usr/sbin/slurmd", "/usr/sbin/munged"], "slurm-wlm")
             }
+            Self::Browser => missing_command("chromium", "--version")
+                .or_else(|| missing_command("chromedriver", "--version")),
             Self::Namespaces => missing_command("ip", "-V").or_else(|| not_allowed("--net")),
             Self::Mount => not_allowed("--mount"),
             Self::Root => (!rustix::process::geteuid().is_root()).then(|| "this is not root".to_owned()),
