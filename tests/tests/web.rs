@@ -312,7 +312,7 @@ fn messages_are_lines_that_can_be_clicked() {
     });
     let (pulse, master) = scene.pulse("2");
     let span = || page.attribute("#chart", "data-span").parse::<f64>().unwrap_or(0.0);
-    let end = || page.attribute("#chart", "data-end").parse::<f64>().unwrap_or(0.0);
+    let end = || page.attribute("#chart", "data-end").parse::<i64>().unwrap_or(0);
     wait::becomes_true("rows of three tasks", || page.attribute("#chart", "data-rows") == "3");
 
     let (wide, then) = (span(), end());
