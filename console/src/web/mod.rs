@@ -1,6 +1,6 @@
 //! `pvm web`: the virtual machine as a page in a browser.
 //!
-//! One thread is an enrolled task and collects ([`collect`]); a runtime serves connections ([`server`]); between them is the [`hub`].
+//! One thread is an enrolled task and collects (`collect.rs`); a runtime serves connections (`server.rs`); between them is the hub (`hub.rs`).
 //! The page itself is in `page/`.
 
 mod body;
