@@ -3,6 +3,7 @@
 use crate::commands::args::MachineCommand;
 use crate::jobs::args::JobCommand;
 use crate::peer::PeerArgs;
+use crate::trace::TraceArgs;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -99,6 +100,8 @@ pub enum Command {
     Top(TopArgs),
     /// Show the virtual machine in a web browser
     Web(WebArgs),
+    /// Summarize what "pvm run --trace" has recorded
+    Trace(TraceArgs),
     /// A command for the virtual machine that runs here
     #[command(flatten)]
     Machine(MachineCommand),

@@ -4,7 +4,7 @@
 use anyhow::Context;
 use clap::Parser;
 use pvm_console::cli::{self, Cli, Command, is_subcommand};
-use pvm_console::{commands, demo, jobs, peer, run, top, web};
+use pvm_console::{commands, demo, jobs, peer, run, top, trace, web};
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::path::Path;
@@ -45,6 +45,7 @@ fn subcommand() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Web(args) => web::run(&args),
+        Command::Trace(args) => trace::run(&args),
         Command::Completions(args) => completions(args.shell),
         Command::Machine(command) => commands::run(&command),
         Command::Jobs(command) => jobs::run(&command),

@@ -26,6 +26,8 @@ fn main() {
         Some("old") => old(&args[2]).unwrap(),
         Some("teams") => teams().unwrap(),
         Some("busy") => busy(),
+        Some("uneven") => uneven().unwrap(),
+        Some("part") => part(args[2].parse().unwrap()).unwrap(),
         // What a test harness is asked by others, such as --list.
         Some(option) if option.starts_with("--") => {}
         _ => {
@@ -35,6 +37,8 @@ fn main() {
             a_killed_task_has_its_row_to_its_end();
             programs_without_reports_have_rows();
             turns_of_teams_have_a_row();
+            a_summary_names_the_slow_worker();
+            what_is_no_trace_is_not_summarized();
             a_file_that_cannot_be_written_stops_the_run_before_it_starts();
             println!("timeline: ok");
         }
@@ -164,6 +168,32 @@ fn busy() {
     loop {
         std::hint::spin_loop();
     }
+}
+
+/// Milliseconds of a short and of a long part.
+const PARTS: [u64; 2] = [20, 300];
+
+/// Waits for a short and for a long part of its work, and has something to do itself.
+fn uneven() -> pvm3::Result<()> {
+    let mut task = Task::enrol()?;
+    let mut workers = Vec::new();
+    for time in PARTS {
+        let part = task.spawn(own_program()).arg("part").arg(time.to_string());
+        workers.extend(part.start()?.tids);
+    }
+    for &worker in &workers {
+        task.recv(worker, ANSWER)?;
+    }
+    // It ends last.
+    std::thread::sleep(Duration::from_millis(100));
+    task.exit()
+}
+
+fn part(time: u64) -> pvm3::Result<()> {
+    let mut task = Task::enrol()?;
+    std::thread::sleep(Duration::from_millis(time));
+    task.send(task.parent().unwrap(), ANSWER, Pack::new().put(&[7_u8; 1000])?)?;
+    task.exit()
 }
 
 fn run(folder: &Path, file: &str, args: &[&str]) -> Output {
@@ -377,6 +407,61 @@ fn turns_of_teams_have_a_row() {
     assert!(sums().any(|sum| sum > 0.0) && sums().next_back() == Some(0.0), "{shares:?}");
     assert!(slowdowns.iter().flatten().all(|&slowdown| slowdown == 0.0 || slowdown >= 1.0), "{slowdowns:?}");
     assert!(slowdowns.iter().flatten().any(|&slowdown| slowdown > 1.0), "{slowdowns:?}");
+}
+
+fn summary(folder: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pvm"));
+    command.args(["trace", "summary"]).args(args).current_dir(folder).output().unwrap()
+}
+
+fn a_summary_names_the_slow_worker() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(run(folder.path(), "run.json", &["uneven"]).status.success());
+    let output = summary(folder.path(), &["run.json", "--json", "--svg", "run.svg"]);
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let tasks = told["tasks"].as_array().unwrap();
+    let slow = tasks.iter().max_by_key(|task| task["computing_ns"].as_i64()).unwrap();
+    let (master, wait) = (&tasks[0]["task"], &told["waits"][0]);
+    assert_eq!((&wait["task"], &wait["for"], &wait["count"]), (master, &slow["task"], &1.into()), "{told:#}");
+    let nanos = |value: &Value, key: &str| value[key].as_i64().unwrap();
+    // It may have begun before the master waited.
+    assert!(nanos(wait, "ns") > 100_000_000 && nanos(slow, "computing_ns") >= 299_000_000, "{told:#}");
+    let path = told["critical_path"].as_array().unwrap();
+    let length: i64 = path.iter().map(|step| nanos(step, "end_ns") - nanos(step, "begin_ns")).sum();
+    assert_eq!(length, nanos(&told, "length_ns"), "{told:#}");
+    let on_it: Vec<_> = path.iter().map(|step| &step["task"]).filter(|task| !task.is_null()).collect();
+    assert_eq!(on_it, [master, &slow["task"], master], "{told:#}");
+    let from_slow = told["messages"].as_array().unwrap().iter().find(|cell| cell["from"] == slow["task"]);
+    assert_eq!(from_slow.map(|cell| (&cell["messages"], &cell["bytes"])), Some((&1.into(), &1000.into())));
+    let picture = std::fs::read_to_string(folder.path().join("run.svg")).unwrap();
+    assert!(picture.contains(slow["task"].as_str().unwrap()) && picture.ends_with("</svg>\n"));
+
+    let text = String::from_utf8(summary(folder.path(), &["run.json", "--lines", "2"]).stdout).unwrap();
+    assert!(
+        text.starts_with("3 tasks on 2 hosts, ") && text.contains("2 messages received, 2.0KB\n"),
+        "{text}"
+    );
+    assert!(text.contains("\n         1 more (--lines)\n"), "{text}");
+}
+
+fn what_is_no_trace_is_not_summarized() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("half.json"), "{\"traceEvents\":[").unwrap();
+    std::fs::write(folder.path().join("run.json"), "{\"traceEvents\":[]}").unwrap();
+    for (args, reason) in [
+        (&["none.json"][..], "pvm: cannot open none.json: No such file or directory\n"),
+        (&["half.json"], "pvm: cannot summarize half.json: it is not a trace of \"pvm run --trace\": EOF"),
+        (&["run.json", "--svg", "no/run.svg"], "pvm: cannot summarize run.json: it has no task\n"),
+        (&["."], "pvm: cannot summarize .: it is not a trace of \"pvm run --trace\": Is a directory"),
+    ] {
+        let output = summary(folder.path(), args);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(1) && said.starts_with(reason), "{args:?}: {said}");
+    }
+    for args in [&[][..], &["run.json", "--lines", "-1"], &["run.json", "more.json"]] {
+        assert_eq!(summary(folder.path(), args).status.code(), Some(2), "{args:?}");
+    }
 }
 
 fn a_file_that_cannot_be_written_stops_the_run_before_it_starts() {

@@ -2,7 +2,7 @@
 
 pub mod args;
 mod loads;
-mod tables;
+pub(crate) mod tables;
 
 use crate::commands::{Report, print};
 use crate::run::find;

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
-use target::Target;
+pub(crate) use target::Target;
 use turns::Turns;
 
 /// The variable with the names of the environment variables that tasks of every library pass on.

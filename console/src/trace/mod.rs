@@ -1,0 +1,90 @@
+//! `pvm trace summary`: the file of `pvm run --trace`, in figures and as a picture.
+
+mod critical;
+mod file;
+mod picture;
+mod record;
+mod summary;
+mod text;
+
+use crate::commands::args::OutputArgs;
+use crate::timeline::Target;
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+use std::fs::File;
+use std::io::{BufReader, Write as _};
+use std::path::PathBuf;
+use summary::Summary;
+
+const EXAMPLES: &str = "\
+Examples:
+  pvm run --trace run.json ./hello           record a run
+  pvm trace summary run.json                 what tasks did, who waited for whom, the critical path
+  pvm trace summary run.json --svg run.svg   also as a picture";
+
+/// The arguments of `pvm trace`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct TraceArgs {
+    #[command(subcommand)]
+    command: TraceCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum TraceCommand {
+    /// Print what tasks did, who waited for whom, the critical path, and how many messages went where
+    Summary(SummaryArgs),
+}
+
+const SUMMARY_EXAMPLES: &str = "\
+Examples:
+  pvm trace summary run.json
+  pvm trace summary run.json --lines 1000    all lines of all tables
+  pvm trace summary run.json --svg run.svg   also a picture, for any browser
+  pvm trace summary run.json --json | jq '.waits[0]'";
+
+#[derive(Debug, Args)]
+#[command(after_help = SUMMARY_EXAMPLES)]
+struct SummaryArgs {
+    /// File of "pvm run --trace"
+    file: PathBuf,
+    /// Also draw it: tasks over time, the critical path, the matrix of messages
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// The most lines of a table
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    lines: usize,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Runs a subcommand; returns the exit code.
+pub fn run(args: &TraceArgs) -> Result<u8> {
+    match &args.command {
+        TraceCommand::Summary(args) => summarize(args),
+    }
+}
+
+fn summarize(args: &SummaryArgs) -> Result<u8> {
+    let name = args.file.display();
+    let file = File::open(&args.file).with_context(|| format!("cannot open {name}"))?;
+    let record = file::read(BufReader::new(file)).with_context(|| format!("cannot summarize {name}"))?;
+    // Before the work, which may take a while: whether the picture can be written.
+    let target = args.svg.as_deref().map(Target::open).transpose()?;
+    let summary = Summary::of(&record);
+    if let Some(target) = target {
+        let path = target.path().to_owned();
+        let picture = picture::svg(&record, &summary);
+        let written = target.write(|mut file| file.write_all(picture.as_bytes()));
+        written.with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    let text = if args.output.json {
+        format!("{:#}\n", text::json(&record, &summary))
+    } else {
+        text::tables(&record, &summary, args.lines)
+    };
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error).context("cannot write"),
+        _ => Ok(0),
+    }
+}
