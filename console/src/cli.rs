@@ -157,6 +157,8 @@ Examples:
   sbatch -N 4 --wrap 'pvm run ./hello'       on the four nodes of a Slurm job
   pvm run --on-failure stop ./hello          stop when a host or a task is lost
   pvm run --trace run.json ./hello           a timeline of tasks and messages, for ui.perfetto.dev
+  pvm run --trace run.json --trace-program solver ./hello
+                                             of the calls of \"solver\" only
   pvm run --here ./hello                     on the virtual machine that runs here";
 
 /// The reaction of a run to the loss of a host or a task.
@@ -168,6 +170,21 @@ pub enum OnFailure {
     Stop,
 }
 
+/// What a run records.
+#[derive(Debug, Args)]
+pub struct RecordArgs {
+    /// Record a timeline of all tasks to FILE, for <https://ui.perfetto.dev>, chrome://tracing or "pvm trace"
+    #[arg(long = "trace", value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// The most calls that the trace has, a message counting once per receiver; later ones are left out
+    #[arg(long = "trace-calls", value_name = "N", default_value_t = 4_000_000, requires = "file",
+          value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    pub calls: u32,
+    /// Record the calls of tasks of PROGRAM only; may be repeated
+    #[arg(long = "trace-program", value_name = "PROGRAM", requires = "file")]
+    pub programs: Vec<String>,
+}
+
 /// The arguments of `pvm run`.
 #[derive(Debug, Args)]
 #[command(after_help = RUN_EXAMPLES)]
@@ -175,9 +192,9 @@ pub struct RunArgs {
     /// Which virtual machine
     #[command(flatten)]
     pub machine: MachineArgs,
-    /// Record a timeline of all tasks to FILE, for <https://ui.perfetto.dev> or chrome://tracing
-    #[arg(long, value_name = "FILE")]
-    pub trace: Option<PathBuf>,
+    /// What is recorded
+    #[command(flatten)]
+    pub trace: RecordArgs,
     /// Start N copies of PROGRAM as tasks, spread over the hosts, without standard input
     #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub copies: Option<u32>,

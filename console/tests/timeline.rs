@@ -38,6 +38,7 @@ fn main() {
             programs_without_reports_have_rows();
             turns_of_teams_have_a_row();
             a_summary_names_the_slow_worker();
+            a_trace_is_bounded_and_filtered();
             what_is_no_trace_is_not_summarized();
             a_file_that_cannot_be_written_stops_the_run_before_it_starts();
             println!("timeline: ok");
@@ -445,6 +446,34 @@ fn a_summary_names_the_slow_worker() {
     assert!(text.contains("\n         1 more (--lines)\n"), "{text}");
 }
 
+fn a_trace_is_bounded_and_filtered() {
+    let folder = tempfile::tempdir().unwrap();
+    let traced = |options: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pvm"));
+        command.args(["run", "--trace", "run.json"]).args(options).arg(own_program()).args(["master", "10"]);
+        let output = command.current_dir(folder.path()).env("TMPDIR", folder.path()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let summary = summary(folder.path(), &["run.json", "--json"]);
+        let told: Value = serde_json::from_slice(&summary.stdout).unwrap();
+        (String::from_utf8(output.stderr).unwrap(), told)
+    };
+    let count = |told: &Value| told["messages"].as_array().unwrap().len();
+    let (said, told) = traced(&["--trace-calls", "30"]);
+    assert!(said.starts_with("pvm: ") && said.contains(" is incomplete: "), "{said}");
+    assert_eq!(told["tasks"].as_array().unwrap().len(), 1 + WORKERS);
+    let (said, told) = traced(&["--trace-program", "another"]);
+    assert_eq!((&*said, count(&told)), ("", 0));
+    assert!(told["tasks"].as_array().unwrap().iter().all(|task| task["waiting_ns"] == 0), "{told:#}");
+    let (said, told) = traced(&["--trace-program", "another", "--trace-program", &own_program()]);
+    assert_eq!((&*said, count(&told)), ("", 2 * WORKERS));
+    let wrong =
+        [&["run", "--trace-calls", "5", "true"][..], &["run", "--trace", "x", "--trace-calls", "0", "true"]];
+    for args in wrong {
+        let output = Command::new(env!("CARGO_BIN_EXE_pvm")).args(args).current_dir(folder.path()).output();
+        assert_eq!(output.unwrap().status.code(), Some(2), "{args:?}");
+    }
+}
+
 fn what_is_no_trace_is_not_summarized() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("half.json"), "{\"traceEvents\":[").unwrap();
@@ -452,7 +481,8 @@ fn what_is_no_trace_is_not_summarized() {
     for (args, reason) in [
         (&["none.json"][..], "pvm: cannot open none.json: No such file or directory\n"),
         (&["half.json"], "pvm: cannot summarize half.json: it is not a trace of \"pvm run --trace\": EOF"),
-        (&["run.json", "--svg", "no/run.svg"], "pvm: cannot summarize run.json: it has no task\n"),
+        (&["run.json"], "pvm: cannot summarize run.json: it has no task\n"),
+        (&["run.json", "--svg", "no/run.svg"], "pvm: cannot write no/run.svg: No such file or directory"),
         (&["."], "pvm: cannot summarize .: it is not a trace of \"pvm run --trace\": Is a directory"),
     ] {
         let output = summary(folder.path(), args);

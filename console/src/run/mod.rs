@@ -35,7 +35,7 @@ const BY_PEOPLE: [i32; 3] =
 
 /// Runs the program; the exit code is the program's.
 pub fn run(args: &RunArgs) -> Result<u8> {
-    let trace = args.trace.as_deref().map(timeline::check).transpose()?;
+    let trace = args.trace.file.as_deref().map(timeline::check).transpose()?;
     let program = match find(args.program()) {
         Ok(program) => program,
         Err(not_found) => return Ok(refuse(&not_found)),
@@ -62,6 +62,10 @@ fn inside_arguments(args: &RunArgs, program: &Path, trace: Option<&Path>) -> Vec
     }
     if let Some(file) = trace {
         inside.extend(["--trace".into(), file.into()]);
+        inside.extend(["--trace-calls".into(), args.trace.calls.to_string().into()]);
+        for program in &args.trace.programs {
+            inside.push(format!("--trace-program={program}").into());
+        }
     }
     inside.push("--".into());
     inside.push(program.into());
@@ -97,7 +101,7 @@ impl<'a> Run<'a> {
     fn begin(args: &'a RunArgs, trace: Option<&Path>) -> Result<Self> {
         let mut task = inside::enrol("pvm run", &args.machine)?;
         let interrupts = Interrupts::watch().context("cannot handle signals")?;
-        let trace = trace.map(|file| Collector::new(file, &mut task)).transpose()?;
+        let trace = trace.map(|file| Collector::new(file, &args.trace, &mut task)).transpose()?;
         let progress = Progress::new(None);
         let watch = Watch::begin(&mut task, args, progress.bars())?;
         let mut print = printer(progress.bars());

@@ -152,7 +152,7 @@ impl Picture {
         let mut args = Map::new();
         args.insert("task".to_owned(), json!(row.tid.to_string()));
         if !row.told {
-            args.insert("note".to_owned(), json!("does not report its calls"));
+            args.insert("note".to_owned(), json!("its calls are not recorded"));
         } else if !row.left {
             args.insert("note".to_owned(), json!("ended without leaving the virtual machine"));
         }

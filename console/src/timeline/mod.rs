@@ -9,6 +9,7 @@ pub mod rows;
 mod target;
 pub mod turns;
 
+use crate::cli::RecordArgs;
 use anyhow::{Context, Result};
 use chrome::Picture;
 use pvm_wire::codes::{CONTEXT_TC, TIMELINE_TAG};
@@ -93,11 +94,11 @@ impl Lifetimes {
 
 impl Collector {
     /// A collector that will write to this file, and reads the hosts' clocks now.
-    pub fn new(path: &Path, task: &mut Task) -> Result<Self> {
+    pub fn new(path: &Path, wanted: &RecordArgs, task: &mut Task) -> Result<Self> {
         let mut collector = Self {
             target: Target::open(path)?,
             hosts: BTreeMap::new(),
-            rows: Rows::default(),
+            rows: Rows::new(wanted.calls, &wanted.programs),
             turns: Turns::default(),
             lifetimes: Lifetimes::default(),
             unnamed: HashSet::new(),
@@ -192,7 +193,7 @@ impl Collector {
         let path = target.path().to_owned();
         if rows.lost() > 0 {
             eprintln!(
-                "pvm: {} is incomplete: {} calls were dropped, there were too many",
+                "pvm: {} is incomplete: {} calls were left out, there were too many (--trace-calls, --trace-program)",
                 path.display(),
                 rows.lost()
             );

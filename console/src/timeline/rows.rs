@@ -2,13 +2,11 @@
 
 use pvm_wire::timeline::{Activity, Report, Span};
 use pvm3::Tid;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Nanoseconds since 1970 by this host's clock.
 pub type Moment = i64;
 
-/// Calls kept of all tasks together; a call with many receivers counts for more.
-const CALLS_MAX: usize = 4_000_000;
 /// Less time than this between two calls is no computing.
 const COMPUTING_MIN: i64 = 1_000;
 
@@ -16,7 +14,10 @@ const COMPUTING_MIN: i64 = 1_000;
 #[derive(Debug)]
 pub struct Rows {
     tasks: BTreeMap<Tid, Open>,
+    /// Calls that may still be kept of all tasks together; a call with many receivers counts for more.
     room: usize,
+    /// Programs whose calls are kept; all, if it is empty.
+    programs: BTreeSet<String>,
     lost: u64,
 }
 
@@ -42,7 +43,7 @@ pub struct Row {
     pub begin: Moment,
     /// Its end, or that of the record.
     pub end: Moment,
-    /// Whether it has reported its calls.
+    /// Whether its calls are recorded.
     pub told: bool,
     /// Whether it left the virtual machine in order, with all calls reported.
     pub left: bool,
@@ -62,13 +63,15 @@ pub struct Call {
     pub what: Option<Activity>,
 }
 
-impl Default for Rows {
-    fn default() -> Self {
-        Self { tasks: BTreeMap::new(), room: CALLS_MAX, lost: 0 }
-    }
-}
-
 impl Rows {
+    /// Rows with so many calls, of these programs if there are some.
+    pub fn new(calls: u32, programs: &[String]) -> Self {
+        // A report has the name without its folder.
+        let name = |program: &String| program.rsplit('/').next().unwrap_or_default().to_owned();
+        let programs = programs.iter().map(name).collect();
+        Self { tasks: BTreeMap::new(), room: calls as usize, programs, lost: 0 }
+    }
+
     /// A task has started by then.
     pub fn started(&mut self, tid: Tid, moment: Moment) {
         let started = &mut self.tasks.entry(tid).or_default().started;
@@ -94,6 +97,10 @@ impl Rows {
         let row = self.tasks.entry(tid).or_default();
         if !report.program.is_empty() {
             row.name = report.program;
+        }
+        if !self.programs.is_empty() && !self.programs.contains(&row.name) {
+            row.left = report.left.map(here).or(row.left);
+            return;
         }
         // A process can leave and come back as another task; as this one it has enrolled once.
         row.enrolled.get_or_insert(here(report.enrolled));
@@ -207,7 +214,7 @@ mod tests {
 
     #[test]
     fn time_between_calls_is_computing() {
-        let mut rows = Rows::default();
+        let mut rows = Rows::new(100, &[]);
         rows.report(TASK, report(1_000, None, vec![span(3_000, 4_000), span(4_100, 6_000)]), 500);
         rows.report(TASK, report(1_000, Some(9_000), vec![]), 500);
         let row = only(rows, 99_000);
@@ -219,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_killed_tasks_last_moments_are_not_made_up() {
-        let mut rows = Rows::default();
+        let mut rows = Rows::new(100, &[]);
         rows.started(TASK, 900);
         rows.report(TASK, report(1_000, None, vec![span(2_000, 9_000)]), 0);
         rows.ended(TASK, 50_000);
@@ -230,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_task_without_reports_has_a_row() {
-        let mut rows = Rows::default();
+        let mut rows = Rows::new(100, &[]);
         rows.started(TASK, 700);
         rows.started(TASK, 900);
         rows.name(TASK, "old");
@@ -247,8 +254,20 @@ mod tests {
     }
 
     #[test]
+    fn of_other_programs_only_the_life_is_kept() {
+        let mut rows = Rows::new(100, &["/bin/other".to_owned(), "third".to_owned()]);
+        rows.started(TASK, 900);
+        rows.report(TASK, report(1_000, Some(5_000), vec![span(2_000, 3_000)]), 0);
+        let row = only(rows, 9_000);
+        assert_eq!((row.begin, row.end, row.told, row.calls.len()), (900, 5_000, false, 0));
+        let mut rows = Rows::new(100, &["bin/prog".to_owned()]);
+        rows.report(TASK, report(1_000, Some(5_000), vec![span(2_000, 3_000)]), 0);
+        assert_eq!((rows.lost(), only(rows, 9_000).calls.len()), (0, 3));
+    }
+
+    #[test]
     fn too_many_calls_are_counted() {
-        let mut rows = Rows { room: 2, ..Rows::default() };
+        let mut rows = Rows::new(2, &[]);
         rows.report(TASK, Report { lost: 5, ..report(0, None, vec![span(1, 2); 4]) }, 0);
         assert_eq!(rows.lost(), 7);
         assert_eq!(only(rows, 9).calls.iter().filter(|call| call.what.is_some()).count(), 2);

@@ -11,8 +11,10 @@ use crate::commands::args::OutputArgs;
 use crate::timeline::Target;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
+use record::Record;
+use serde_json::Value;
 use std::fs::File;
-use std::io::{BufReader, Write as _};
+use std::io::{BufReader, ErrorKind, Read, Write as _};
 use std::path::PathBuf;
 use summary::Summary;
 
@@ -65,26 +67,52 @@ pub fn run(args: &TraceArgs) -> Result<u8> {
     }
 }
 
+/// A trace, and its summary.
+#[derive(Debug)]
+pub struct Summarized {
+    record: Record,
+    summary: Summary,
+}
+
+impl Summarized {
+    /// Reads and summarizes a file of `pvm run --trace`; an error says why it is none.
+    pub fn read(file: impl Read) -> Result<Self> {
+        let record = file::read(file)?;
+        Ok(Self { summary: Summary::of(&record), record })
+    }
+
+    /// Tables for a terminal, each of at most so many lines.
+    pub fn tables(&self, lines: usize) -> String {
+        text::tables(&self.record, &self.summary, lines)
+    }
+
+    /// All of it for a script.
+    pub fn json(&self) -> Value {
+        text::json(&self.record, &self.summary)
+    }
+
+    /// A picture.
+    pub fn svg(&self) -> String {
+        picture::svg(&self.record, &self.summary)
+    }
+}
+
 fn summarize(args: &SummaryArgs) -> Result<u8> {
     let name = args.file.display();
     let file = File::open(&args.file).with_context(|| format!("cannot open {name}"))?;
-    let record = file::read(BufReader::new(file)).with_context(|| format!("cannot summarize {name}"))?;
-    // Before the work, which may take a while: whether the picture can be written.
+    // Reading may take a while: whether the picture can be written is known before.
     let target = args.svg.as_deref().map(Target::open).transpose()?;
-    let summary = Summary::of(&record);
+    let read = Summarized::read(BufReader::new(file));
+    let summarized = read.with_context(|| format!("cannot summarize {name}"))?;
     if let Some(target) = target {
         let path = target.path().to_owned();
-        let picture = picture::svg(&record, &summary);
-        let written = target.write(|mut file| file.write_all(picture.as_bytes()));
+        let written = target.write(|mut file| file.write_all(summarized.svg().as_bytes()));
         written.with_context(|| format!("cannot write {}", path.display()))?;
     }
-    let text = if args.output.json {
-        format!("{:#}\n", text::json(&record, &summary))
-    } else {
-        text::tables(&record, &summary, args.lines)
-    };
+    let text =
+        if args.output.json { format!("{:#}\n", summarized.json()) } else { summarized.tables(args.lines) };
     match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error).context("cannot write"),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("cannot write"),
         _ => Ok(0),
     }
 }
