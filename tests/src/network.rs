@@ -144,6 +144,15 @@ impl Network {
         self.hub.ip(&format!("link set v{index} up"));
     }
 
+    /// Kills what ssh has started on a host, and the sessions in which it runs; new ones can begin.
+    pub fn end_sessions(&self, index: usize) {
+        let host = &self.hosts[index];
+        let sshd = host.sshd.as_ref().and_then(|sshd| i32::try_from(sshd.id()).ok());
+        for pid in host.namespace.pids().into_iter().filter(|pid| Some(*pid) != sshd) {
+            processes::signal(pid, Signal::KILL);
+        }
+    }
+
     fn bin(&self) -> PathBuf {
         self.folder.path().join("bin")
     }
@@ -280,11 +289,16 @@ impl Namespace {
         run(Command::new("ip").args(["-n", &self.name]).args(words.split_whitespace()));
     }
 
-    fn remove(&self) {
+    /// The processes in it.
+    fn pids(&self) -> Vec<i32> {
         let pids = Command::new("ip").args(["netns", "pids", &self.name]).output();
         let pids =
             pids.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-        for pid in pids.split_whitespace().filter_map(|pid| pid.parse().ok()) {
+        pids.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+    }
+
+    fn remove(&self) {
+        for pid in self.pids() {
             processes::signal(pid, Signal::KILL);
         }
         let _ = Command::new("ip").args(["netns", "del", &self.name]).status();

@@ -10,8 +10,10 @@ use pvm_wire::codes::{CHANNEL_VARIABLE, ENROL_VARIABLE};
 use pvm3::{JobId, JobOrigin, JobRecord, JobState, JobTasks, Pack, Task};
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
+use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -22,18 +24,22 @@ const AGAIN: Duration = Duration::from_secs(10);
 /// A command that has closed its output ends.
 const ENDS_WITHIN: Duration = Duration::from_secs(1);
 
+/// Bytes of a command's last line on standard error.
+const LINE_MAX: usize = 512;
+
 /// The other machine's `pvm peer serve`.
 struct Link {
     child: Child,
     to: ChildStdin,
     from: ChildStdout,
+    last_line: Receiver<String>,
 }
 
 impl Link {
     fn new(terms: &Terms) -> Result<Self> {
         let line = format!("exec {} peer serve --from {}", terms.via, terms.own_name);
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", &line]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.args(["-c", &line]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // What leads to this machine's daemon must not lead the other's program there.
         for name in ["PVMSOCK", "PVMEPID", CHANNEL_VARIABLE, ENROL_VARIABLE] {
             command.env_remove(name);
@@ -41,7 +47,8 @@ impl Link {
         let mut child = command.spawn().context("/bin/sh")?;
         let (to, from) = (child.stdin.take(), child.stdout.take());
         let (to, from) = to.zip(from).context("no pipes")?;
-        let mut link = Self { child, to, from };
+        let last_line = pass_on(child.stderr.take().context("no pipes")?);
+        let mut link = Self { child, to, from, last_line };
         match link.ask(&Question::Hello { version: VERSION })? {
             Answer::Welcome => Ok(link),
             other => Err(unexpected(&other)),
@@ -64,12 +71,35 @@ impl Link {
         let end = Instant::now() + ENDS_WITHIN;
         loop {
             match self.child.try_wait() {
-                Ok(Some(status)) => return anyhow!("the command that reaches it has ended: {status}"),
+                Ok(Some(status)) => {
+                    let line = self.last_line.recv_timeout(ENDS_WITHIN).unwrap_or_default();
+                    let colon = if line.is_empty() { "" } else { ": " };
+                    return anyhow!("the command that reaches it has ended: {status}{colon}{line}");
+                }
                 Ok(None) if Instant::now() < end => sleep(ENDS_WITHIN / 20),
                 _ => return anyhow!("the command that reaches it has closed the connection"),
             }
         }
     }
+}
+
+/// What a command writes to standard error goes to this program's. When that has ended its last line comes here: `ssh` says there why it
+/// has failed.
+fn pass_on(mut from: ChildStderr) -> Receiver<String> {
+    let (ended, last_line) = channel();
+    std::thread::spawn(move || {
+        let (mut tail, mut piece) = (Vec::new(), [0; LINE_MAX]);
+        while let Ok(count @ 1..) = from.read(&mut piece) {
+            let _ = std::io::stderr().write_all(&piece[..count]);
+            tail.extend_from_slice(&piece[..count]);
+            tail.drain(..tail.len().saturating_sub(LINE_MAX));
+        }
+        let text = String::from_utf8_lossy(&tail);
+        let line = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+        // Nobody may be there any more to hear it.
+        let _ = ended.send(line.chars().filter(|char| !char.is_control()).collect());
+    });
+    last_line
 }
 
 impl Drop for Link {
