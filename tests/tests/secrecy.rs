@@ -26,7 +26,9 @@ impl Listener {
         let mut command: Command = network.namespace(0).command(Path::new("tcpdump"));
         // As root, whose the folder is; each packet at once, with room for many (64 MiB) while others have the processors. Daemons talk
         // UDP: that is not what this is about.
-        command.args(["-Z", "root", "-i", "eth0", "-s", "0", "-B", "65536", "--immediate-mode", "-U", "-w"]).arg(&heard);
+        command
+            .args(["-Z", "root", "-i", "eth0", "-s", "0", "-B", "65536", "--immediate-mode", "-U", "-w"])
+            .arg(&heard);
         let command = command.arg("tcp").stdout(Stdio::null()).stderr(Stdio::null());
         let tcpdump = command.spawn().expect("tcpdump can be started");
         wait::becomes_true("tcpdump listens", || fs::metadata(&heard).is_ok_and(|file| file.len() >= 24));
