@@ -96,7 +96,7 @@ fn pass_on(mut from: ChildStderr) -> Receiver<String> {
         }
         let text = String::from_utf8_lossy(&tail);
         let line = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
-        // Nobody may be there any more to hear it.
+        // The receiver may be gone.
         let _ = ended.send(line.chars().filter(|char| !char.is_control()).collect());
     });
     last_line

@@ -64,7 +64,7 @@ pub struct Call {
 }
 
 impl Rows {
-    /// Rows with so many calls, of these programs if there are some.
+    /// Keeps at most `calls` calls, and only those of the tasks of `programs`; an empty list means all programs.
     pub fn new(calls: u32, programs: &[String]) -> Self {
         // A report has the name without its folder.
         let name = |program: &String| program.rsplit('/').next().unwrap_or_default().to_owned();

@@ -21,7 +21,7 @@ use summary::Summary;
 const EXAMPLES: &str = "\
 Examples:
   pvm run --trace run.json ./hello           record a run
-  pvm trace summary run.json                 what tasks did, who waited for whom, the critical path
+  pvm trace summary run.json                 times per task, longest waits, the critical path
   pvm trace summary run.json --svg run.svg   also as a picture";
 
 /// The arguments of `pvm trace`.
@@ -34,7 +34,7 @@ pub struct TraceArgs {
 
 #[derive(Debug, Subcommand)]
 enum TraceCommand {
-    /// Print what tasks did, who waited for whom, the critical path, and how many messages went where
+    /// Print the times of tasks, the longest waits, the critical path and the matrix of messages
     Summary(SummaryArgs),
 }
 
@@ -81,17 +81,17 @@ impl Summarized {
         Ok(Self { summary: Summary::of(&record), record })
     }
 
-    /// Tables for a terminal, each of at most so many lines.
+    /// Tables for a terminal. Each has at most `lines` rows and says how many it leaves out.
     pub fn tables(&self, lines: usize) -> String {
         text::tables(&self.record, &self.summary, lines)
     }
 
-    /// All of it for a script.
+    /// The whole summary; times are nanoseconds since the begin of the trace.
     pub fn json(&self) -> Value {
         text::json(&self.record, &self.summary)
     }
 
-    /// A picture.
+    /// The picture, an SVG document.
     pub fn svg(&self) -> String {
         picture::svg(&self.record, &self.summary)
     }

@@ -1,4 +1,4 @@
-//! What a summary says: what tasks did, who waited for whom, the messages between tasks and between hosts, and the critical path.
+//! The summary of a trace: times per task, waits, messages between tasks and between hosts, and the critical path.
 
 use super::critical::{self, Step, What};
 use super::record::{Awaited, DOINGS, Doing, Moment, Record};
@@ -65,7 +65,7 @@ pub struct OnPath {
 pub struct Summary {
     /// What each task did.
     pub tasks: Vec<Times>,
-    /// Who waited for whom, the longest time first.
+    /// Waits by task and cause, the longest total time first.
     pub waits: Vec<Waits>,
     /// Messages between tasks.
     pub tasks_matrix: Matrix,
@@ -121,7 +121,7 @@ impl Summary {
     }
 }
 
-/// What lies within a wait, as a send in a barrier, does not count as waiting.
+/// Waits by task and cause. Calls inside a wait, such as a send in a barrier, do not count as waiting.
 fn waits(record: &Record) -> Vec<Waits> {
     let mut found: BTreeMap<(usize, &Awaited), Waits> = BTreeMap::new();
     for (number, task) in record.tasks.iter().enumerate() {

@@ -7,10 +7,10 @@ use crate::jobs::tables::size;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 
-/// A matrix of more than so many rows is a list of its pairs.
+/// Rows of the largest matrix that is printed as a square; a larger one is printed as a list of pairs.
 const MATRIX_MAX: usize = 12;
 
-/// The tables, of at most so many lines each.
+/// All tables, each with at most `lines` rows.
 pub fn tables(record: &Record, summary: &Summary, lines: usize) -> String {
     let mut text = head(record, summary);
     text.push_str(&tasks(record, summary, lines));
@@ -33,7 +33,7 @@ fn head(record: &Record, summary: &Summary) -> String {
     )
 }
 
-/// What tasks did: those that waited longest first.
+/// Times per task, the longest wait first.
 fn tasks(record: &Record, summary: &Summary, lines: usize) -> String {
     let mut text = String::from("\nWhat tasks did, longest wait first\n");
     let _ = write!(text, "{:>10} {:>16} {:>16} {:>9}", "TASK", "HOST", "PROGRAM", "LIFE");
@@ -50,9 +50,9 @@ fn tasks(record: &Record, summary: &Summary, lines: usize) -> String {
 }
 
 fn waits(record: &Record, waits: &[Waits], lines: usize) -> String {
-    let mut text = String::from("\nWho waited for whom\n");
+    let mut text = String::from("\nLongest waits, by task and cause\n");
     if waits.is_empty() {
-        text.push_str("  nobody\n");
+        text.push_str("  none\n");
         return text;
     }
     let _ = writeln!(
@@ -147,7 +147,7 @@ fn more(count: usize, lines: usize) -> String {
     if count > lines { format!("{:>10} more (--lines)\n", count - lines) } else { String::new() }
 }
 
-/// For people: what a wait was for.
+/// The cause of a wait, as tables name it.
 pub fn name(awaited: &Awaited) -> String {
     match awaited {
         Awaited::Task(id) => id.clone(),

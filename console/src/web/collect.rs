@@ -1,4 +1,4 @@
-//! The collector: one enrolled task, which looks at the machine for all viewers together, and only while there are some.
+//! The collector: one enrolled task, which reads the state of the machine once for all viewers. Without viewers it reads nothing.
 
 use super::hub::{Continued, Hub, Wanted};
 use super::snapshot::Sampler;
@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 
 /// Tag of the messages with trace events.
 const TRACE_TAG: i32 = 0x7765;
-/// How often the trace is read while somebody looks at it.
+/// Interval between two reads of the trace while a viewer shows it.
 const TRACE_TICK: Duration = Duration::from_millis(200);
-/// How often it is looked whether the daemon is still there, while nobody looks at anything.
+/// Interval between two checks of the connection to the daemon while there are no viewers.
 const IDLE_TICK: Duration = Duration::from_millis(250);
-/// How often it is tried to become the tracer while another task is it.
+/// Interval between two attempts to become the tracer while another task is the tracer.
 const TAKEN_TICK: Duration = Duration::from_secs(2);
-/// Events that are read at once; the rest comes at the next tick.
+/// Most events of one read; the rest is read at the next tick.
 const EVENTS_MAX: usize = 50_000;
 
 /// The calls that are reported.
@@ -39,12 +39,12 @@ const MASK: TraceMask = TraceMask::NONE
     .with(TraceEvent::Spawn)
     .with(TraceEvent::Exit);
 
-/// Whether this task is the machine's tracer, as the page says it.
+/// Whether this task is the machine's tracer, as the page shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Off,
     On,
-    /// Another task is it.
+    /// Another task is the tracer.
     Taken,
 }
 
@@ -58,7 +58,7 @@ impl Role {
     }
 }
 
-/// What is collected.
+/// State of the collector.
 #[derive(Debug)]
 pub struct Collector<'a> {
     hub: &'a Hub,
@@ -105,7 +105,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Is the machine's tracer while somebody looks at the trace. Tasks that start meanwhile report their calls, also later.
+    /// Acts as the machine's tracer while a viewer shows the trace. Tasks that start in this time report their calls until they exit.
     fn trace(&mut self, task: &mut Task) -> Result<()> {
         let terms = Traced { trace_tag: TRACE_TAG, mask: MASK, ..Traced::default() };
         let error = match task.become_tracer(&terms) {
@@ -151,7 +151,7 @@ impl<'a> Collector<'a> {
         Ok(())
     }
 
-    /// Reads the events that have arrived. Tasks whose tracer this one has been send them also when nobody looks.
+    /// Reads the events that have arrived. Traced tasks send them even when no viewer shows the trace any more.
     fn read_trace(&mut self, task: &mut Task) -> Result<()> {
         let context = task.context();
         let now = Instant::now();

@@ -1,4 +1,4 @@
-//! The viewers: what they want to see, and what each is sent. Nothing waits for a viewer: one that is slow is dropped.
+//! The viewers and their queues of events. The collector never waits for a viewer: a viewer whose queue is full is disconnected.
 
 use super::sse;
 use bytes::Bytes;
@@ -11,10 +11,10 @@ pub const VIEWERS_MAX: usize = 32;
 /// Events that wait for a viewer: those of some ten seconds.
 const WAITING_MAX: usize = 64;
 
-/// What somebody looks at.
+/// What the viewers show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Wanted {
-    /// Nobody looks.
+    /// There are no viewers.
     Nothing,
     /// The state of the machine.
     Snapshots,
@@ -43,18 +43,18 @@ struct State {
 struct Seat {
     events: Sender<Bytes>,
     is_tracing: bool,
-    /// It has not yet got the trace until now.
+    /// The trace has not been sent to it yet.
     is_new: bool,
 }
 
-/// How the trace goes on.
+/// The continuation of the trace.
 #[derive(Debug)]
 pub enum Continued {
     /// Nothing is new.
     Not,
-    /// By this.
+    /// New events, as JSON.
     By(String),
-    /// By more than is kept: all viewers get all of it again.
+    /// More events than are kept: all viewers get the whole trace again.
     Anew,
 }
 
@@ -79,14 +79,14 @@ impl Hub {
         Some(receiver)
     }
 
-    /// What is to be collected, and for how many viewers.
+    /// What the collector has to collect, and the number of viewers.
     pub fn wanted(&self) -> (Wanted, usize) {
         let mut state = self.lock();
         state.seats.retain(|seat| !seat.events.is_closed());
         (state.wanted(), state.seats.len())
     }
 
-    /// Waits this long, or until somebody wants more than `now`.
+    /// Waits for `time`, or until a viewer wants more than `now`.
     pub fn wait(&self, time: Duration, now: Wanted) {
         let state = self.lock();
         let enough = |state: &mut State| state.wanted() <= now;
@@ -102,7 +102,7 @@ impl Hub {
         state.send(&frame, |_| true);
     }
 
-    /// Sends the viewers of the trace its continuation, and those who have come since the last call `all` of it.
+    /// Sends the continuation of the trace to its viewers, and `all` of it to viewers that have joined since the last call.
     pub fn publish_trace(&self, continued: &Continued, all: impl FnOnce() -> String) {
         let mut state = self.lock();
         let is_anew = matches!(continued, Continued::Anew);

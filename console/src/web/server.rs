@@ -79,7 +79,7 @@ impl Server {
         let stream = TokioIo::new(Deadline::new(stream, READ));
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(BUFFER);
-        // A request that is none, or a viewer that went, concerns nobody else.
+        // An invalid request or a closed connection affects this connection only.
         let _ = http.serve_connection(stream, answer).await;
     }
 

@@ -5,7 +5,7 @@ use pvm3::Tid;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-/// Changes and messages that are kept for viewers who come later.
+/// Changes and messages that are kept for viewers that join later.
 const CHANGES_MAX: usize = 60_000;
 const MESSAGES_MAX: usize = 30_000;
 /// Tasks with a row.
@@ -278,7 +278,7 @@ impl Spans {
         self.tell(|news| news.rows.push((tid, short.to_owned())));
     }
 
-    /// While nobody takes the news, as nobody looks, they are no more than all that is kept.
+    /// Adds to the news. Without viewers no one takes them: beyond the bounds of what is kept they are dropped.
     fn tell(&mut self, add: impl FnOnce(&mut News)) {
         let Some(news) = &mut self.news else { return };
         add(news);
@@ -288,7 +288,7 @@ impl Spans {
         }
     }
 
-    /// What is new since the last call; `None` if that is more than is kept, which [`all`](Self::all) returns.
+    /// The news since the last call; `None` if they exceeded the bounds. [`all`](Self::all) has what is kept then.
     pub fn news(&mut self) -> Option<News> {
         self.news.replace(News::default())
     }

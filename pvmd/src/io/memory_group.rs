@@ -17,16 +17,16 @@ use std::path::{Path, PathBuf};
 const CONTROLLER: &str = "memory";
 /// Then the daemon's mark, and the task.
 const GROUP: &str = "pvm-memory-";
-/// Processes can be started as fast as they are moved; nobody does that for ever.
+/// Attempts to move all processes out of a group while others enter it.
 const ATTEMPTS: usize = 64;
 
 /// The files of a group in which the versions differ.
 #[derive(Debug, PartialEq, Eq)]
 struct Files {
     limit: &'static str,
-    /// The limit of what is swapped out, and whether that counts what is not, too. It is not there without swap accounting.
+    /// The file that limits swap, and whether its limit is for memory and swap together. It is missing without swap accounting.
     swap: (&'static str, bool),
-    /// Has a line that says how many processes were killed.
+    /// The file with the number of killed processes, in a line `oom_kill N`.
     kills: &'static str,
     /// Makes the system kill all processes of the group, not one of them.
     kill_all: Option<&'static str>,
@@ -145,7 +145,7 @@ fn of_version_2() -> Result<PathBuf, String> {
     let delegation = Delegation::of(CONTROLLER)?;
     for _ in 0..ATTEMPTS {
         match delegation.hand_on() {
-            // Somebody has come into the group above since it was empty.
+            // A process has entered the group since it was emptied.
             Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
                 std::thread::yield_now();
             }

@@ -1,8 +1,8 @@
 //! Tasks whose processes together have more memory than they may.
 //!
 //! Where control groups can be made the system ends such tasks ([`MemoryGroups`]), and this daemon only has to notice. Elsewhere each
-//! process has a limit of its own (`RLIMIT_DATA`), which no process can pass, so that only many of them pass the limit together, and only
-//! for as long as nobody looks.
+//! process has a limit of its own (`RLIMIT_DATA`). Several processes can exceed the task's limit together, until the next look, at most
+//! half a second later.
 
 use crate::io::driver::Input;
 use crate::io::family::{self, Mark};

@@ -323,7 +323,7 @@ struct Order {
     mark: Option<Mark>,
     /// Where its output goes, if this daemon does not read it.
     output: Option<File>,
-    /// Where each process has a control group of its own, with so many bytes of memory.
+    /// The groups, and the limit in bytes, if each process gets a control group of its own.
     groups: Option<(Arc<MemoryGroups>, u64)>,
 }
 
