@@ -265,19 +265,25 @@ pub struct DemoArgs {
 }
 
 const TOP_EXAMPLES: &str = "\
-Ctrl-C ends it. Into a pipe it writes one table after another, without terminal control codes.
+Keys: q ends it, Tab goes to the next table, left and right sort, / filters, c shows how teams take
+turns, ? explains all keys and columns. Into a pipe it writes the tables as text, again and again.
 
 Examples:
   pvm top                                    refresh the screen each second
-  pvm top --once                             print one table, of one second";
+  pvm top --coscheduling                     begin with the screen on teams that take turns
+  pvm top --once                             print the tables, of one second
+  pvm top --interval 10 >> load.log          write them down every ten seconds";
 
 /// The arguments of `pvm top`.
 #[derive(Debug, Args)]
 #[command(after_help = TOP_EXAMPLES)]
 pub struct TopArgs {
-    /// Print one table and exit
+    /// Print the tables and exit
     #[arg(long)]
     pub once: bool,
+    /// Show how teams of tasks take turns
+    #[arg(long)]
+    pub coscheduling: bool,
     /// Seconds over which shares and rates are averaged
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     pub interval: f64,

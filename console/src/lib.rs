@@ -21,6 +21,7 @@ pub mod supervise;
 pub mod timeline;
 pub mod top;
 pub mod trace;
+pub mod view;
 pub mod web;
 
 /// What happened, with all its causes, for people: without the numbers of the system's errors.

@@ -13,7 +13,7 @@ pub const EXTENSION_MAGIC: i32 = 0x5056_4d72;
 /// Version of the extensions that follow the mark: of [`Tmx`], of fields behind PVM's own, of what is in shared memory.
 /// Whoever changes one of these adds 1. Libraries and daemons of different versions speak PVM 3.4 with each other, as with the
 /// original's.
-pub const EXTENSION_VERSION: i32 = 13;
+pub const EXTENSION_VERSION: i32 = 14;
 /// Environment variable by which our daemon tells what it starts that its socket takes [`Tmx::Enrol`]; see [`enrol_value`].
 pub const ENROL_VARIABLE: &str = "PVMENROL";
 
@@ -151,8 +151,8 @@ tags! {
         Known = 18,
         /// The caller has taken the channel that it inherited and read what lay in it, the answer to this; body as TM_CONN2's.
         ChannelEnrol = 19,
-        /// For so many nanoseconds the caller spins at present before it sleeps. Answer to [`Tcx::Spin`].
-        Spin = 20,
+        /// How long the caller spins at present before it sleeps, and what it has sent. Answer to [`Tcx::Activity`].
+        Activity = 20,
         /// Asks that the caller is told of hosts that are lost and tasks that signals end
         /// ([`crate::calls::state::IncidentRequest`]); answered by 0.
         Incidents = 21,
@@ -184,8 +184,8 @@ tags! {
         Page = 4,
         /// On a direct route between hosts: the epoch of the sender's, whose team has the turn there.
         Epoch = 5,
-        /// The daemon asks for how long the receiver spins at present: somebody wants to know.
-        Spin = 6,
+        /// The daemon asks for [`Tmx::Activity`], because a task has asked it.
+        Activity = 6,
     }
 }
 

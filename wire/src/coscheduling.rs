@@ -179,6 +179,26 @@ pub struct TaskReport {
     pub used: u64,
     /// Nanoseconds that it spins before it sleeps, as far as it has said.
     pub spin: Option<u64>,
+    /// What it has sent, as far as is known: of a task with the original's library what went by the daemon.
+    pub sent: Sent,
+}
+
+/// What a task has sent since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sent {
+    /// Messages, one for each receiver.
+    pub messages: u64,
+    /// Bytes of their bodies.
+    pub bytes: u64,
+}
+
+impl Sent {
+    /// Counts messages and bytes: those of one message or of a part of one, once for each receiver.
+    #[inline]
+    pub fn count(&mut self, messages: usize, bytes: usize) {
+        self.messages = self.messages.wrapping_add(messages as u64);
+        self.bytes = self.bytes.wrapping_add(bytes as u64);
+    }
 }
 
 #[cfg(test)]

@@ -200,7 +200,7 @@ fn flags(bits: i32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pvm_wire::coscheduling::{TaskReport, TeamReport};
+    use pvm_wire::coscheduling::{Sent, TaskReport, TeamReport};
     use pvm3::Refused;
 
     fn vm() -> HostRow {
@@ -229,7 +229,8 @@ mod tests {
         };
         let told = |spins: &[Option<u64>]| {
             let tid = Tid::from_bits(0x40002);
-            let tasks = spins.iter().map(|&spin| TaskReport { tid, used: 0, spin }).collect();
+            let tasks =
+                spins.iter().map(|&spin| TaskReport { tid, used: 0, spin, sent: Sent::default() }).collect();
             let report =
                 TurnsReport { teams: vec![TeamReport { tasks, ..TeamReport::default() }], ..report.clone() };
             turns(&[("vm".to_owned(), report)])

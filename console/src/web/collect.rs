@@ -1,7 +1,7 @@
 //! The collector: one enrolled task, which reads the state of the machine once for all viewers. Without viewers it reads nothing.
 
 use super::hub::{Continued, Hub, Wanted};
-use super::snapshot::Sampler;
+use super::snapshot::Snapshots;
 use super::spans::{News, Spans};
 use anyhow::Result;
 use pvm3::{Task, Tid, TraceEvent, TraceMask, Traced};
@@ -63,7 +63,7 @@ impl Role {
 pub struct Collector<'a> {
     hub: &'a Hub,
     interval: Duration,
-    sampler: Sampler,
+    snapshots: Snapshots,
     next_sample: Instant,
     spans: Spans,
     /// By how many microseconds the clocks of hosts are behind.
@@ -78,7 +78,7 @@ impl<'a> Collector<'a> {
         Self {
             hub,
             interval,
-            sampler: Sampler::default(),
+            snapshots: Snapshots::default(),
             next_sample: now,
             spans: Spans::default(),
             clocks: BTreeMap::new(),
@@ -144,7 +144,7 @@ impl<'a> Collector<'a> {
         if begun < self.next_sample {
             return Ok(());
         }
-        let json = self.sampler.take(task, viewers, self.interval / 4)?;
+        let json = self.snapshots.take(task, viewers, self.interval / 4)?;
         self.hub.publish_snapshot(&json);
         // One round after the other, and no more than half of the time.
         self.next_sample = (begun + self.interval).max(Instant::now() + begun.elapsed());

@@ -1,15 +1,17 @@
-//! The console at a terminal: line editing, pasting, completion.
+//! The console at a terminal: line editing, pasting, completion; and `pvm top`.
 
 use crate::conversation::{self, Folder};
 use pvm_tests::wait;
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::Child;
 use std::sync::{Arc, Mutex};
 
-/// A console at a pseudo-terminal of its own.
+/// A program at a pseudo-terminal of its own.
 struct Terminal {
     child: Child,
     keyboard: File,
@@ -19,12 +21,21 @@ struct Terminal {
 impl Terminal {
     /// Starts a console, and waits for its prompt.
     fn start(tmp: &Path) -> Self {
+        let terminal = Self::of(tmp, &[]);
+        terminal.shows("pvm> ");
+        terminal
+    }
+
+    /// Starts `pvm` with these arguments.
+    fn of(tmp: &Path, args: &[&str]) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
         let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
+        let size = Winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&master, size).unwrap();
         let slave = OpenOptions::new().read(true).write(true).open(name).unwrap();
-        let child = conversation::pvm(tmp, &[])
+        let child = conversation::pvm(tmp, args)
             .env("TERM", "xterm")
             .stdin(slave.try_clone().unwrap())
             .stdout(slave.try_clone().unwrap())
@@ -40,9 +51,7 @@ impl Terminal {
                 seen.lock().unwrap().extend_from_slice(&piece[..length]);
             }
         });
-        let terminal = Self { child, keyboard, screen };
-        terminal.shows("pvm> ");
-        terminal
+        Self { child, keyboard, screen }
     }
 
     /// Keys are hit, or something is pasted: all of it at once.
@@ -111,4 +120,45 @@ fn the_tab_key_completes_and_lines_are_remembered() {
     terminal.types("history\r");
     terminal.shows("    1  greeting");
     terminal.halt();
+}
+
+/// What a terminal is told when a program that had the whole screen gives it back.
+const SCREEN_BACK: &str = "\x1b[?1049l";
+
+#[test]
+fn top_has_two_screens_and_a_help_and_leaves_the_terminal_as_it_was() {
+    let tmp = Folder::new();
+    let mut console = Terminal::start(tmp.path());
+    console.types("spawn /bin/sleep 1000\r");
+    console.shows("1 successful\r\n");
+    let mut top = Terminal::of(tmp.path(), &["top", "--interval", "0.1"]);
+    // Only what changes is written, so words are looked for that the screen did not have before.
+    for text in ["BYTE/s", "/bin/sleep"] {
+        top.shows(text);
+    }
+    top.types("c");
+    top.shows("DAEMONS%");
+    top.types("?");
+    top.shows("SLOWDOWN:");
+    top.types("x/zebra\r");
+    top.shows("\"zebra\",");
+    assert!(!top.screen().contains(SCREEN_BACK));
+    top.types("q");
+    assert!(top.child.wait().unwrap().success(), "{}", top.screen());
+    top.shows(SCREEN_BACK);
+
+    let mut stopped = Terminal::of(tmp.path(), &["top"]);
+    stopped.shows("/bin/sleep");
+    kill_process(Pid::from_child(&stopped.child), Signal::TERM).unwrap();
+    assert!(stopped.child.wait().unwrap().success(), "{}", stopped.screen());
+    stopped.shows(SCREEN_BACK);
+
+    let mut lost = Terminal::of(tmp.path(), &["top", "--interval", "0.1"]);
+    lost.shows("/bin/sleep");
+    console.halt();
+    assert_eq!(lost.child.wait().unwrap().code(), Some(1), "{}", lost.screen());
+    lost.shows("the virtual machine has ended");
+    let screen = lost.screen();
+    let (back, why) = (screen.find(SCREEN_BACK), screen.find("the virtual machine has ended"));
+    assert!(back.is_some() && back < why, "{screen}");
 }

@@ -66,6 +66,7 @@ use pvm_wire::calls::enrolment::{
     Admission, ChannelEnrol, Conn2, Connect, Enrol, EnrolReply, Exit, Extension, Introduction,
 };
 use pvm_wire::codes::{self, CONTEXT_TM};
+use pvm_wire::coscheduling::Sent;
 use pvm_wire::{Encoding, Message, MessageHeader, PvmError, Tid};
 use route::Route;
 use route_notices::RouteNotices;
@@ -99,6 +100,8 @@ pub struct Engine {
     hints: turns::Turns,
     /// A time in the past. Tasks that never poll need not ask for one.
     past: OnceLock<Instant>,
+    /// What the program has sent.
+    sent: Sent,
     /// Times that messages were taken from rings.
     ring_reads: u32,
     /// A call waits for the daemon's answer.
@@ -184,6 +187,7 @@ impl Engine {
             lending: lending::Lending::default(),
             hints: turns::Turns::default(),
             past: OnceLock::new(),
+            sent: Sent::default(),
             ring_reads: 0,
             asking: false,
             route_notices: RouteNotices::default(),

@@ -11,8 +11,9 @@ use pvm_shm::ring::Writer;
 use pvm_shm::{Outbox, Parcel, SendError};
 use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
 use pvm_wire::calls::sharing::{Meet, Share};
-use pvm_wire::calls::turns::Spin;
+use pvm_wire::calls::turns::Activity;
 use pvm_wire::codes::{CONTEXT_TC, Tcx};
+use pvm_wire::coscheduling::Sent;
 use pvm_wire::tuned::{ROOM_NAP, SOCKETS_EVERY};
 use pvm_wire::{Body, Message, MessageHeader, PvmError, Tid};
 use std::os::fd::{AsFd, AsRawFd};
@@ -293,12 +294,13 @@ impl Engine {
                 let descriptors = self.route.as_mut().and_then(Route::take_descriptors);
                 self.hints.set_page(&descriptors.unwrap_or_default());
             }
-            Tcx::Spin if message.src.is_daemon() => {
-                let nanos = self.neighbours.spinner().in_force().as_nanos();
-                let nanos = i32::try_from(nanos).unwrap_or(i32::MAX);
-                self.defer_request(&Spin { nanos });
+            Tcx::Activity if message.src.is_daemon() => {
+                let spin = self.neighbours.spinner().in_force().as_nanos();
+                let spin = i32::try_from(spin).unwrap_or(i32::MAX);
+                let Sent { messages, bytes } = self.sent;
+                self.defer_request(&Activity { spin, messages, bytes });
             }
-            Tcx::Neighbour | Tcx::Turns | Tcx::Page | Tcx::Spin => {}
+            Tcx::Neighbour | Tcx::Turns | Tcx::Page | Tcx::Activity => {}
             Tcx::Epoch => self.receive_epoch(message.src, reader.int()?, reader.int()?),
             Tcx::Known => self.neighbours.note_mapped(message.src),
             Tcx::Ring => {

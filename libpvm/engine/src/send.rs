@@ -18,6 +18,7 @@ impl Engine {
         }
         let begun = self.begin_span();
         self.send_whole(dst, header, payload)?;
+        self.sent.count(1, payload.len());
         if begun.is_some() {
             self.record_send(begun, &[dst], &header, payload);
         }
@@ -28,7 +29,11 @@ impl Engine {
     /// [`Self::send`] by a ring that the message can be put into itself, if nothing else is to be done besides: `false` otherwise.
     #[inline(always)]
     pub fn send_at_once(&mut self, dst: Tid, header: MessageHeader, payload: Payload<'_>) -> bool {
-        self.recorder.is_none() && !self.has_deferred() && self.send_near(dst, header, payload)
+        let is_sent = self.recorder.is_none() && !self.has_deferred() && self.send_near(dst, header, payload);
+        if is_sent {
+            self.sent.count(1, payload.len());
+        }
+        is_sent
     }
 
     /// Sends one message to several tasks; to each once, and not to this one. Direct routes that are open are used.
@@ -49,6 +54,7 @@ impl Engine {
             }
             self.send_by_daemon(self.tid().multicast(), header, payload)?;
         }
+        self.sent.count(dsts.len(), dsts.len().saturating_mul(payload.len()));
         self.record_send(begun, &dsts, &header, payload);
         self.send_deferred();
         Ok(())

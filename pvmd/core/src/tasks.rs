@@ -11,6 +11,7 @@ use bytes::Bytes;
 use pvm_wire::batch::BatchId;
 use pvm_wire::calls::enrolment::Introduction;
 use pvm_wire::calls::tasks::TaskRecord;
+use pvm_wire::coscheduling::Sent;
 use pvm_wire::limits::REQUEST_MAX;
 use pvm_wire::spawn::Sink;
 use pvm_wire::tid::LOCAL_MAX;
@@ -91,15 +92,17 @@ pub(super) struct Task {
     pub queued: usize,
     /// Tasks of this host that share memory with it.
     pub neighbours: BTreeSet<Tid>,
-    /// For how long it spins before it sleeps.
-    pub spin: Spin,
+    /// What it says of itself when it is asked.
+    pub activity: Activity,
 }
 
-/// For how long a task spins before it sleeps.
+/// What a task has said of itself last.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Spin {
-    /// What it has said last.
-    pub told: Option<Duration>,
+pub(super) struct Activity {
+    /// How long it spins before it sleeps.
+    pub spin: Option<Duration>,
+    /// What it has sent. What tasks with the original's library send by this daemon is counted here.
+    pub sent: Sent,
     /// It has been asked, and has not answered.
     pub is_asked: bool,
 }
@@ -249,7 +252,7 @@ impl Tasks {
             name: OsString::new(),
             report: Report::Nothing,
             backlog: VecDeque::new(),
-            spin: Spin::default(),
+            activity: Activity::default(),
             queued: 0,
             neighbours: BTreeSet::new(),
         };

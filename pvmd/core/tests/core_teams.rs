@@ -5,9 +5,9 @@ use pvm_wire::body::BodyReader;
 use pvm_wire::calls::Call;
 use pvm_wire::calls::enrolment::Enrol;
 use pvm_wire::calls::turns::Turns;
-use pvm_wire::calls::turns::{JoinTeam, Spin, Waiting};
+use pvm_wire::calls::turns::{Activity, JoinTeam, Waiting};
 use pvm_wire::codes::{CONTEXT_TC, Tcx, Tmx};
-use pvm_wire::coscheduling::{TaskReport, TurnsReport};
+use pvm_wire::coscheduling::{Sent, TaskReport, TurnsReport};
 use pvm_wire::daemon::DaemonMsg;
 use pvmd_core::event::{Action, Event};
 use pvmd_simulated::process::introduction;
@@ -332,7 +332,7 @@ fn a_task_asks_how_turns_are_taken() {
     assert_eq!(report.switches, 2);
     let teams: Vec<_> = report.teams.iter().map(|team| (&*team.name, team.runs)).collect();
     assert_eq!(teams, [("a", h.runs[&11]), ("b", h.runs[&21]), ("t40001", true)]);
-    let task = TaskReport { tid: a, used: 5, spin: None };
+    let task = TaskReport { tid: a, used: 5, spin: None, sent: Sent::default() };
     assert_eq!((&*report.teams[0].tasks, report.teams[0].waited), (&[task][..], 15));
     assert_eq!((report.far_spin, report.daemon_spin), (report.spin * 5, 7000));
     h.r.ask(h.conn, &Turns { host: Tid::from_bits(0x7_c0000) });
@@ -340,7 +340,7 @@ fn a_task_asks_how_turns_are_taken() {
     assert_eq!(BodyReader::new(&message.body).int(), Ok(pvm_wire::PvmError::NoHost.code()));
 }
 
-/// What a task is told when it asks how turns are taken, and how many tasks were asked for how long they spin.
+/// What a task is told when it asks how turns are taken, and how many tasks were asked how long they spin.
 fn report(h: &mut Host) -> (TurnsReport, usize) {
     h.r.ask(h.conn, &Turns { host: host(1).host_tid() });
     let mut asked = 0;
@@ -348,7 +348,7 @@ fn report(h: &mut Host) -> (TurnsReport, usize) {
         match h.r.action() {
             Action::Send { data, .. } => {
                 let head = pvm_wire::MessageHeader::decode(data.first_chunk().unwrap());
-                if (head.tag, head.context) == (Tcx::Spin.tag(), CONTEXT_TC) {
+                if (head.tag, head.context) == (Tcx::Activity.tag(), CONTEXT_TC) {
                     asked += 1;
                 } else {
                     return (
@@ -367,27 +367,27 @@ fn report(h: &mut Host) -> (TurnsReport, usize) {
 }
 
 #[test]
-fn tasks_are_asked_for_how_long_they_spin_when_somebody_wants_to_know() {
+fn a_report_asks_tasks_how_long_they_spin_and_what_they_have_sent() {
     let mut h = Host::new(2);
     let (tid, cookie) = h.start("a", 11);
-    let spins = |report: &TurnsReport| {
-        let task = report.teams[0].tasks.iter().find(|task| task.tid == tid);
-        task.expect("the task").spin
+    let told = |report: &TurnsReport| {
+        let task = report.teams[0].tasks.iter().find(|task| task.tid == tid).expect("the task");
+        (task.spin, task.sent.messages, task.sent.bytes)
     };
     let (before, asked) = report(&mut h);
-    assert_eq!((spins(&before), asked), (None, 1), "only the asker has enrolled");
+    assert_eq!((told(&before), asked), ((None, 0, 0), 1), "only the asker has enrolled");
     let conn = h.enrol(11, cookie);
     let (unanswered, asked) = report(&mut h);
-    assert_eq!((spins(&unanswered), asked), (None, 1));
+    assert_eq!((told(&unanswered), asked), ((None, 0, 0), 1));
     assert_eq!(report(&mut h).1, 0, "who has not answered is not asked again");
-    let say = |h: &mut Host, nanos: i32| {
-        h.r.ask(conn, &Spin { nanos });
+    let say = |h: &mut Host, spin: i32| {
+        h.r.ask(conn, &Activity { spin, messages: 7, bytes: 1 << 40 });
     };
     say(&mut h, 12_500);
     let (answered, asked) = report(&mut h);
-    assert_eq!((spins(&answered), asked), (Some(12_500), 1));
+    assert_eq!((told(&answered), asked), ((Some(12_500), 7, 1 << 40), 1));
     say(&mut h, -1);
-    assert_eq!(spins(&report(&mut h).0), Some(0), "there is no such time");
+    assert_eq!(told(&report(&mut h).0).0, Some(0), "there is no such time");
 }
 
 /// A host that is suspended wakes hours later; a clock that goes back would be a fault of the system's.

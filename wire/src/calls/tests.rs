@@ -17,7 +17,7 @@ use super::tasks::{
     Adopt, Adopted, Context, ListTasks, Multicast, SendSignal, SetSinks, SinkItem, TaskList, TaskRecord,
     TaskStatus,
 };
-use super::turns::{Asleep, Awake, Epoch, History, JoinTeam, NoticesTaken, Page, Spin, Turns, Waiting};
+use super::turns::{Activity, Asleep, Awake, Epoch, History, JoinTeam, NoticesTaken, Page, Turns, Waiting};
 use super::*;
 use crate::body::BodyWriter;
 use crate::codes::{EXTENSION_MAGIC, EXTENSION_VERSION, Tm, Tmx, notify};
@@ -393,7 +393,7 @@ fn what_only_this_system_says() {
     is(&Asleep {}, Tmx::Asleep.tag(), body());
     is(&Awake {}, Tmx::Awake.tag(), body());
     is(&Page {}, Tmx::Page.tag(), body());
-    is(&Spin { nanos: 9 }, Tmx::Spin.tag(), body().int(9));
+    is(&Activity { spin: 9, messages: 1 << 32, bytes: 7 }, Tmx::Activity.tag(), body().ints([9, 1, 0, 0, 7]));
     is(&Epoch { by: TASK, count: u32::MAX, origin: 2 }, Tmx::Epoch.tag(), body().ints([0x40001, -1, 2]));
     is(&NoticesTaken { count: 9 }, Tmx::NoticesTaken.tag(), body().int(9));
     is(&Dump {}, Tmx::Dump.tag(), body());

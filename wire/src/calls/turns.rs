@@ -7,7 +7,7 @@
 //! | [`History`] | int host, int upper and int lower half of a number | int 0, [`TurnHistory`] in bincode |
 //! | [`Waiting`] | int n, n × int task | none |
 //! | [`Asleep`], [`Awake`], [`Page`] | – | none |
-//! | [`Spin`] | int nanoseconds | none |
+//! | [`Activity`] | int nanoseconds, int upper and int lower half of the messages, and of the bytes | none |
 //! | [`Epoch`] | int task, int count, int host | none |
 //! | [`NoticesTaken`] | int count | none |
 
@@ -53,10 +53,14 @@ requests! {
     /// The page that says whose turn it is.
     Page = Tmx::Page; {}
 
-    /// For how long the caller spins at present before it sleeps.
-    Spin = Tmx::Spin; {
-        /// Nanoseconds; no less than 0.
-        nanos: i32,
+    /// How long the caller spins at present before it sleeps, and what it has sent.
+    Activity = Tmx::Activity; {
+        /// Nanoseconds that it spins; no less than 0.
+        spin: i32,
+        /// Messages that it has sent, one for each receiver.
+        messages: u64,
+        /// Bytes of these messages' bodies.
+        bytes: u64,
     }
 
     /// The caller has been told another host's epoch on a direct route.

@@ -27,6 +27,7 @@ export const hosts = [
   number("tasks", "Tasks", 70),
   number("cpu", "CPU", 85, show.percent, share((row) => row.cpu / 10)),
   number("others", "Others’ CPU", 108, show.percent, share((row) => row.others / 10)),
+  number("messages", "Messages/s", 108),
   number("used", "Memory in use", 128, show.bytes, share((row) => (100 * row.used) / row.memory)),
   number("memory", "Memory", 90, show.bytes),
   number("one", "Load 1 min", 98, show.load),
@@ -44,6 +45,7 @@ export const tasks = [
   text("team", "Team", 150, { text: (row) => row.team || "–" }),
   text("state", "State", 140, { mark: (row) => (row.state === "running" ? "good" : "warn") }),
   number("cpu", "CPU", 100, show.percent, share((row) => row.cpu / 10)),
+  number("messages", "Messages/s", 108),
   tid("parent", "Parent"),
   number("pid", "Process", 90, String),
 ];

@@ -4,15 +4,15 @@ import { baseName } from "./format.js";
 const STATES = { r: "running", w: "waits for its turn", s: "starting", e: "enrolling", l: "leaving" };
 
 export function decode(raw) {
-  const hosts = raw.hosts.map(([tid, name, arch, speed, means, cpu, others, memory, free, one, five, fifteen]) => ({
-    key: tid, tid, name, arch, speed, means, cpu, others, memory, used: memory === undefined ? undefined : memory - free,
+  const hosts = raw.hosts.map(([tid, name, arch, speed, means, messages, cpu, others, memory, free, one, five, fifteen]) => ({
+    key: tid, tid, name, arch, speed, means, messages, cpu, others, memory, used: memory === undefined ? undefined : memory - free,
     one, five, fifteen, tasks: 0, state: "up",
   }));
-  const tasks = raw.tasks.map(([tid, parent, at, program, team, state, cpu, pid]) => {
+  const tasks = raw.tasks.map(([tid, parent, at, program, team, state, cpu, pid, messages]) => {
     const host = hosts[at];
     if (host) host.tasks += 1;
     const path = raw.programs[program];
-    return { key: tid, tid, parent, host: host ? host.name : "?", path, program: baseName(path), team, state: STATES[state] ?? state, cpu, pid };
+    return { key: tid, tid, parent, host: host ? host.name : "?", path, program: baseName(path), team, state: STATES[state] ?? state, cpu, pid, messages };
   });
   const gone = raw.gone.map(([name, tid, since]) => ({
     key: tid, tid, name, arch: "", speed: undefined, means: "", tasks: 0, state: "gone", since,

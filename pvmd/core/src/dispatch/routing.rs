@@ -33,10 +33,22 @@ impl Core {
             return;
         };
         self.teams.carried(self.tasks.get(tid), data.len());
+        self.count_sent(conn, tid, &header, data.len());
         if header.dst == tid.multicast() {
             self.multicast(conn, tid, header.flags, &data);
         } else {
             self.forward(Source::Conn(conn), tid, header.dst, header.flags, data);
+        }
+    }
+
+    /// Counts what a task with the original's library sends; ours count by themselves, on all routes.
+    fn count_sent(&mut self, conn: ConnId, tid: Tid, header: &FragmentHeader, length: usize) {
+        let Some(state) = self.tasks.conns.get(&conn).filter(|state| !state.extended) else { return };
+        let receivers = if header.dst == tid.multicast() { state.multicast.len() } else { 1 };
+        let (messages, head) =
+            if header.flags & SOM != 0 { (receivers, MessageHeader::SIZE) } else { (0, 0) };
+        if let Some(task) = self.tasks.get_mut(tid) {
+            task.activity.sent.count(messages, receivers.saturating_mul(length.saturating_sub(head)));
         }
     }
 

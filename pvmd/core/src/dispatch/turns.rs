@@ -4,12 +4,12 @@ use crate::Core;
 use crate::addresses::{PeerTo, ReplyTo, Waiter};
 use crate::event::Action;
 use crate::flow::Source;
-use crate::tasks::{Spin, Task};
+use crate::tasks::{Activity, Task};
 use crate::teams::{micros, nanos};
 use pvm_sched::coscheduling::TwoPhase;
 use pvm_wire::calls::turns as calls;
 use pvm_wire::codes::{CONTEXT_TC, Tcx};
-use pvm_wire::coscheduling::{TaskReport, TeamReport, TurnsReport};
+use pvm_wire::coscheduling::{Sent, TaskReport, TeamReport, TurnsReport};
 use pvm_wire::daemon::{PeerReply, PeerRequest};
 use pvm_wire::tuned::REMOTE_WAKINGS;
 use pvm_wire::{PvmError, Tid};
@@ -17,24 +17,25 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 impl Core {
-    /// A task says for how long it spins.
-    pub(crate) fn on_spin(&mut self, tid: Tid, spin: &calls::Spin) {
-        let nanos = spin.nanos.max(0).unsigned_abs();
+    /// A task says how long it spins, and what it has sent.
+    pub(crate) fn on_activity(&mut self, tid: Tid, told: &calls::Activity) {
+        let spin = Some(Duration::from_nanos(told.spin.max(0).unsigned_abs().into()));
+        let sent = Sent { messages: told.messages, bytes: told.bytes };
         if let Some(task) = self.tasks.get_mut(tid) {
-            task.spin = Spin { told: Some(Duration::from_nanos(nanos.into())), is_asked: false };
+            task.activity = Activity { spin, sent, is_asked: false };
         }
     }
 
     /// Asks the tasks. The present report does not wait for them, as they may compute: the next one has their answers. A task that has
     /// not answered is not asked again.
-    fn ask_spins(&mut self) {
+    fn ask_activities(&mut self) {
         let asked =
-            self.tasks.iter().filter(|task| task.extended && task.conn.is_some() && !task.spin.is_asked);
+            self.tasks.iter().filter(|task| task.extended && task.conn.is_some() && !task.activity.is_asked);
         let asked: Vec<Tid> = asked.filter(|task| is_shown(task)).map(|task| task.tid).collect();
         for tid in asked {
-            self.send_message(Source::Daemon, tid, CONTEXT_TC, Tcx::Spin.tag(), Vec::new());
+            self.send_message(Source::Daemon, tid, CONTEXT_TC, Tcx::Activity.tag(), Vec::new());
             if let Some(task) = self.tasks.get_mut(tid) {
-                task.spin.is_asked = true;
+                task.activity.is_asked = true;
             }
         }
     }
@@ -49,7 +50,7 @@ impl Core {
 
     /// A daemon wants to know: only the driver can look at processes.
     pub(crate) fn on_turns_wanted(&mut self, to: PeerTo) {
-        self.ask_spins();
+        self.ask_activities();
         let pids = self.tasks.iter().filter(|task| is_shown(task)).map(|task| task.pid).collect();
         self.out.act(Action::ReadTimes { host: to.host, id: to.id, pids });
     }
@@ -76,8 +77,8 @@ impl Core {
                 ..TeamReport::default()
             });
             team.waited = team.waited.saturating_add(micros(*waited));
-            let spin = task.spin.told.map(nanos);
-            team.tasks.push(TaskReport { tid: task.tid, used: micros(*used), spin });
+            let Activity { spin, sent, .. } = task.activity;
+            team.tasks.push(TaskReport { tid: task.tid, used: micros(*used), spin: spin.map(nanos), sent });
         }
         let counters = scheduler.counters();
         let factor = if self.config.cores > 1 { TwoPhase::FACTOR } else { 0 };
