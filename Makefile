@@ -51,17 +51,18 @@ MODULE = share/modulefiles/pvm/$(RELEASE)
 ROOT     = lib/pvm3
 ROOT_LIB = $(ROOT)/lib/$(PVM_ARCH)
 ROOT_BIN = $(ROOT)/bin/$(PVM_ARCH)
+PODS     = $(ROOT)/kubernetes
 
 INSTALLED = $(PROGRAMS:%=bin/%) $(HEADERS:%=include/%) $(ARCHIVES:%=lib/%) \
 	lib/libpvm3.so.3 lib/libpvm3.so lib/libgpvm3.so.3 lib/libgpvm3.so lib/libfpvm3.so.3 lib/libfpvm3.so lib/pkgconfig/pvm3.pc \
 	$(ROOT)/include $(ROOT)/lib/pvm $(ROOT)/lib/pvmd $(ROOT)/lib/pvmgetarch $(ROOT)/lib/aimk \
 	$(ARCHIVES:%=$(ROOT_LIB)/%) $(ROOT_BIN)/pvmgs $(PAGES:docs/%=$(DOCS)/%) \
 	$(ROOT)/conf/$(PVM_ARCH).def $(ROOT)/conf/created-dirs $(ROOT)/conf/manual-pages \
-	$(BASH) $(ZSH) $(FISH) $(UNIT) $(MODULE)
+	$(PODS)/pod.sh $(PODS)/pvm.yaml $(BASH) $(ZSH) $(FISH) $(UNIT) $(MODULE)
 
 # Folders that are PVM's alone, innermost first, and those it shares with others, outermost first.
 DOCS_DIRS   = $(patsubst docs/%/,$(DOCS)/%,$(filter-out docs/,$(sort $(dir $(PAGES))))) $(DOCS)
-OWN_DIRS    = $(DOCS_DIRS) $(ROOT_LIB) $(ROOT)/lib $(ROOT_BIN) $(ROOT)/bin $(ROOT)/conf $(ROOT)
+OWN_DIRS    = $(DOCS_DIRS) $(ROOT_LIB) $(ROOT)/lib $(ROOT_BIN) $(ROOT)/bin $(ROOT)/conf $(PODS) $(ROOT)
 SHARED_DIRS = / /bin /include /lib /lib/pkgconfig /share /share/doc /share/man $(MANUAL:%=/share/man/%) \
 	$(foreach file,$(BASH) $(ZSH) $(FISH) $(UNIT) $(MODULE),$(patsubst %/,/%,$(dir $(patsubst %/,%,$(dir $(file)))) $(dir $(file))))
 
@@ -121,7 +122,7 @@ install:
 		[ -d "$(TO)$$dir" ] && continue; \
 		mkdir -p "$(TO)$$dir" && created="$$created $$dir" || exit 1; \
 	done; \
-	mkdir -p "$(TO)/$(ROOT_LIB)" "$(TO)/$(ROOT_BIN)" "$(TO)/$(ROOT)/conf" $(DOCS_DIRS:%="$(TO)/%") && \
+	mkdir -p "$(TO)/$(ROOT_LIB)" "$(TO)/$(ROOT_BIN)" "$(TO)/$(ROOT)/conf" "$(TO)/$(PODS)" $(DOCS_DIRS:%="$(TO)/%") && \
 	for dir in $$created; do echo $$dir; done >> "$(TO)/$(ROOT)/conf/created-dirs"
 	$(INSTALL) -m 755 -s --strip-program="$(STRIP)" $(BUILD)/pvm "$(TO)/bin"
 	@cd "$(TO)/bin" && for name in $(filter-out pvm,$(PROGRAMS)); do \
@@ -144,6 +145,7 @@ install:
 	$(FILL) packaging/modulefile.in > "$(TO)/$(MODULE)"
 	$(FILL) packaging/arch.def.in > "$(TO)/$(ROOT)/conf/$(PVM_ARCH).def"
 	cd packaging && $(INSTALL) -m 755 pvmgetarch aimk "$(TO)/$(ROOT)/lib"
+	cd packaging/kubernetes && $(INSTALL) -m 755 pod.sh "$(TO)/$(PODS)" && $(INSTALL) -m 644 pvm.yaml "$(TO)/$(PODS)"
 	@for section in $(MANUAL); do \
 		$(INSTALL) -m 644 $(BUILD)/man/$$section/* "$(TO)/share/man/$$section" || exit 1; \
 		cd $(BUILD)/man && for page in $$(grep -l @DOCS@ $$section/*); do \

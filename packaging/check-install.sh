@@ -44,6 +44,8 @@ check_layout() {
 	link_to "$1/lib/pvm3/lib/pvmd" ../../../bin/pvmd
 	[ -d "$1/lib/pvm3/bin/$arch" ] || fail "PVM_ROOT/bin/$arch is missing"
 	[ -f "$1/lib/pvm3/conf/$arch.def" ] || fail "PVM_ROOT/conf/$arch.def is missing"
+	[ -x "$1/lib/pvm3/kubernetes/pod.sh" ] || fail "PVM_ROOT/kubernetes/pod.sh is missing"
+	[ -f "$1/lib/pvm3/kubernetes/pvm.yaml" ] || fail "PVM_ROOT/kubernetes/pvm.yaml is missing"
 	[ "$("$1/lib/pvm3/lib/pvmgetarch")" = "$arch" ] || fail "PVM_ROOT/lib/pvmgetarch disagrees with $arch"
 }
 

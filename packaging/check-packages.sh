@@ -62,7 +62,37 @@ listed | diff /tmp/before -
 END
 }
 
-# in_copy SCRIPT: in a copy of this system in memory; what happens in it stays there.
+# image: the steps of the Containerfile, but for lists of packages, which this system has; then a pod of it, alone on its network.
+image() {
+	cat <<'END'
+mkdir /tmp/packages
+cp /packages/*.deb /tmp/packages
+if getent passwd 1000; then userdel "$(id -un 1000)"; fi
+if getent group 1000; then groupdel "$(getent group 1000 | cut -d : -f 1)"; fi
+sed -n '/^RUN /,/[^\\]$/p' /packages/Containerfile | sed 's/^RUN apt-get update/true/' >/packages/steps
+grep -q useradd /packages/steps
+sh -ex /packages/steps
+[ ! -e /etc/ssh/ssh_host_ed25519_key ]
+ssh-keygen -q -t ed25519 -N '' -f /packages/key
+mkdir -p /run/secrets/pvm-ssh
+install -m 440 -g pvm /packages/key /run/secrets/pvm-ssh/ssh-privatekey
+echo '127.0.0.1 pvm' >>/etc/hosts
+hostname pvm-0
+ip link set lo up
+user='setpriv --reuid pvm --regid pvm --init-groups --no-new-privs env -i PATH=/usr/bin:/bin HOME=/home/pvm POD_IP=127.0.0.1'
+cd /home/pvm
+$user /usr/lib/pvm3/kubernetes/pod.sh &
+for _ in $(seq 100); do
+	if $user pvm conf; then break; fi
+	sleep 0.2
+done
+$user pvm conf | grep pvm-0
+kill $!
+wait $!
+END
+}
+
+# in_copy SCRIPT [OPTIONS]: in a copy of this system in memory; what happens in it stays there. The options, of unshare, say what else is apart.
 in_copy() {
 	mkdir -p "$work/copy"
 	{
@@ -76,14 +106,15 @@ mount -t tmpfs none "$work/copy"
 mkdir "$work/copy/upper" "$work/copy/work" "$work/copy/system"
 mount -t overlay overlay -o lowerdir=/,upperdir="$work/copy/upper",workdir="$work/copy/work" "$work/copy/system"
 cp -r "$work/dist" "$work/copy/system/packages"
-cp "$work/script" "$source/examples/c/hello.c" "$work/copy/system/packages"
+cp "$work/script" "$source/examples/c/hello.c" "$source/packaging/Containerfile" "$work/copy/system/packages"
 cd "$work/copy/system"
 mount -t proc none proc
 mount --rbind /dev dev
 mount -t tmpfs none tmp
 exec chroot . env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root sh /packages/script
 END
-	unshare --mount --pid --fork sh "$work/enter" >"$work/said" 2>&1 || fail "$1, in a copy of this system: $(cat "$work/said")"
+	# shellcheck disable=SC2086 # several options
+	unshare ${2:-} --mount --pid --fork sh "$work/enter" >"$work/said" 2>&1 || fail "$1, in a copy of this system: $(cat "$work/said")"
 }
 
 check_deb() {
@@ -97,6 +128,10 @@ check_deb() {
 	fi
 	step "Debian packages without a trace"
 	in_copy fresh
+	step "the image and a pod of it"
+	if have ip "a pod of the image"; then
+		in_copy image "--net --uts"
+	fi
 	step "Debian packages in the places of Debian's own"
 	if [ -x /usr/bin/hello.pvm ] || have hello.pvm "Debian packages in the places of Debian's own"; then
 		in_copy over

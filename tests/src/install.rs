@@ -184,7 +184,8 @@ fn stamp(prefix: &Path) -> PathBuf {
 
 fn is_current(prefix: &Path) -> bool {
     let Some(installed) = modified(&stamp(prefix)) else { return false };
-    let sources = ["Makefile", "packaging", "libpvm/c/include"].map(|path| workspace().join(path));
+    let sources = ["Makefile", "packaging", "packaging/kubernetes", "libpvm/c/include"]
+        .map(|path| workspace().join(path));
     let built = ["release/pvm", "release/libpvm3.so", "release/libpvm3.a"];
     let files = built.map(|name| target().join(name));
     sources

@@ -19,6 +19,7 @@
 //! | [`machine`] | a running virtual machine, of which nothing is left afterwards |
 //! | [`console`] | the `pvm` console through a pipe |
 //! | [`network`] | hosts in network namespaces, each with an sshd |
+//! | [`pods`] | pods of Kubernetes, imitated by namespaces |
 //! | [`program`] | a process whose output is awaited line by line |
 //! | [`programs`] | C and Fortran programs, compiled against a chosen PVM |
 //! | [`scene`] | programs that act together, and what they say made comparable |
@@ -41,6 +42,7 @@ pub mod machine;
 pub mod network;
 pub mod peers;
 pub mod plan;
+pub mod pods;
 pub mod process;
 pub mod program;
 pub mod programs;

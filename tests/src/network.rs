@@ -38,6 +38,8 @@ pub struct Setting {
     pub mtus: Vec<u32>,
     /// More variables in the environment of what ssh starts.
     pub variables: Vec<(String, String)>,
+    /// Nothing runs on them but what tests start.
+    pub without_sshd: bool,
 }
 
 /// A network namespace.
@@ -144,7 +146,7 @@ impl Network {
         self.hub.ip(&format!("link set v{index} up"));
     }
 
-    /// Kills what ssh has started on a host, and the sessions in which it runs; new ones can begin.
+    /// Kills what runs on a host, its sshd excepted: what ssh has started, and the sessions in which it runs. New ones can begin.
     pub fn end_sessions(&self, index: usize) {
         let host = &self.hosts[index];
         let sshd = host.sshd.as_ref().and_then(|sshd| i32::try_from(sshd.id()).ok());
@@ -196,7 +198,7 @@ impl Network {
         namespace.ip(&format!("addr add {}/24 dev eth0", address(index)));
         namespace.ip("link set eth0 up");
         namespace.ip("link set lo up");
-        if index > 0 {
+        if index > 0 && !self.setting.without_sshd {
             self.hosts[index].sshd = Some(self.start_sshd(index, &namespace));
         }
     }
