@@ -1,5 +1,6 @@
 //! The command line of `pvm`.
 
+use crate::autoscale::AutoscaleArgs;
 use crate::commands::args::MachineCommand;
 use crate::jobs::args::JobCommand;
 use crate::peer::PeerArgs;
@@ -110,6 +111,8 @@ pub enum Command {
     Jobs(JobCommand),
     /// Exchange jobs with other virtual machines
     Peer(PeerArgs),
+    /// Request nodes from Slurm while work waits, and give them back when idle
+    Autoscale(AutoscaleArgs),
     /// Print completions for a shell
     Completions(CompletionsArgs),
     /// Simulate scheduling policies (see "pvm sim --help")

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod adding;
+pub mod autoscale;
 pub mod cli;
 pub mod commands;
 pub mod console;

@@ -4,7 +4,7 @@
 use anyhow::Context;
 use clap::Parser;
 use pvm_console::cli::{self, Cli, Command, is_subcommand};
-use pvm_console::{commands, demo, jobs, peer, run, top, trace, web};
+use pvm_console::{autoscale, commands, demo, jobs, peer, run, top, trace, web};
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::path::Path;
@@ -50,6 +50,7 @@ fn subcommand() -> ExitCode {
         Command::Machine(command) => commands::run(&command),
         Command::Jobs(command) => jobs::run(&command),
         Command::Peer(args) => peer::run(&args),
+        Command::Autoscale(args) => autoscale::run(&args),
         Command::Daemon { args } => return pvmd::cli::run(args),
         Command::Sim { args } => return pvm_sim::run(args),
         Command::TaskManager { args } => return pvm_task_manager::run(args),

@@ -4,7 +4,9 @@ use crate::{Error, Result, Task};
 use pvm_wire::PvmError;
 use pvm_wire::calls::jobs::AskJobs;
 use pvm_wire::calls::loads::ListLoads;
-use pvm_wire::jobs::{ClusterRecord, JobAnswer, JobCall, JobId, JobRecord, JobRequest, QueueRecord};
+use pvm_wire::jobs::{
+    ClusterRecord, Expected, JobAnswer, JobCall, JobId, JobRecord, JobRequest, QueueRecord, WantedList,
+};
 use pvm_wire::loads::LoadRecord;
 use std::result;
 
@@ -63,6 +65,17 @@ impl Task {
     pub fn room_for_jobs(&mut self) -> Result<u32> {
         match self.ask_jobs(JobCall::Room)? {
             JobAnswer::Room(slots) => Ok(slots),
+            _ => Err(wrong_kind()),
+        }
+    }
+
+    /// What waits for room that further hosts would have, of all queues or of one, a thousand jobs at most; and the free slots of each host.
+    ///
+    /// With `expected`, jobs are admitted for a minute as if these hosts were there: a program that adds hosts when jobs want them
+    /// asks again and again. `pvm autoscale` does.
+    pub fn wanted_by_jobs(&mut self, queue: Option<&str>, expected: Option<Expected>) -> Result<WantedList> {
+        match self.ask_jobs(JobCall::Wanted { queue: queue.map(str::to_owned), expected })? {
+            JobAnswer::Wanted(list) => Ok(list),
             _ => Err(wrong_kind()),
         }
     }

@@ -7,6 +7,7 @@
 //! - [`policy`]: which policies there are, by name, and the interface through which any of them is run.
 //! - [`allocation`]: six ways to find a processor for a new process.
 //! - [`queues`]: queues that jobs are submitted to: admission, fair share, backfilling.
+//! - [`autoscale`]: when nodes of a batch system are requested for work that waits, and given back.
 //! - [`coallocation`]: jobs that span clusters of different speed.
 //! - [`dasic`]: coscheduling that follows the workstations that come and go.
 //! - [`coscheduling`]: teams that take turns on a host, and messages that bring their receivers' teams onto the processor.
@@ -17,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 pub mod allocation;
+pub mod autoscale;
 pub mod coallocation;
 pub mod coscheduling;
 pub mod dasic;

@@ -67,7 +67,7 @@ impl Cluster {
             fs::write(&path, text).expect("a file can be written");
             fs::set_permissions(path, Permissions::from_mode(mode)).expect("its mode can be set");
         };
-        for name in ["state", "spool", "run"] {
+        for name in ["state", "spool", "run", "login"] {
             fs::create_dir(self.path().join(name)).expect("a folder can be made");
         }
         // Any bytes will do, if there are enough.
@@ -116,21 +116,37 @@ impl Cluster {
         command
     }
 
-    /// Submits a shell script that has `pvm` on its path; the job's number.
-    #[track_caller]
-    pub fn submit(&self, options: &[&str], script: &str) -> String {
+    /// `pvm` with these arguments where jobs are submitted from: beside the nodes, with files of its own for a virtual machine.
+    pub fn at_login(&self, args: &[&str]) -> Command {
+        let daemon = fs::read_to_string(self.path().join("run/slurmctld.pid")).expect("slurmctld runs");
+        let mut command = self.command("nsenter");
+        command.args(["--mount", "--target", daemon.trim()]).arg(format!("--wd={}", self.path().display()));
+        command.arg(self.installation.pvm()).args(args);
+        self.set_environment(&mut command);
+        let own = self.path().join("login");
+        command.env("PVM_TMP", &own).env("PVM_STATE", own).env("PVM_VMID", "login");
+        command
+    }
+
+    fn set_environment(&self, command: &mut Command) {
         let bin = self.installation.pvm();
         let bin = bin.parent().expect("it is in a folder").display().to_string();
         let path = std::env::var("PATH").unwrap_or_default();
-        let file = self.path().join("job.sh");
-        fs::write(&file, format!("#!/bin/sh\n{script}\n")).expect("a file can be written");
-        let mut command = self.command("sbatch");
-        command.args(["--parsable", "--output=%j.out"]).args(options).arg(file);
         command.env("PATH", format!("{bin}:{path}")).env("PVM_DPATH", self.path().join("daemon"));
         command.env("LD_LIBRARY_PATH", self.installation.library()).env("PVM_ALLOW_ROOT", "1");
         for variable in ["PVM_TMP", "PVM_VMID", "PVMSOCK", "PVM_HOSTS_FROM", "PVMHOSTFILE"] {
             command.env_remove(variable);
         }
+    }
+
+    /// Submits a shell script that has `pvm` on its path; the job's number.
+    #[track_caller]
+    pub fn submit(&self, options: &[&str], script: &str) -> String {
+        let file = self.path().join("job.sh");
+        fs::write(&file, format!("#!/bin/sh\n{script}\n")).expect("a file can be written");
+        let mut command = self.command("sbatch");
+        command.args(["--parsable", "--output=%j.out"]).args(options).arg(file);
+        self.set_environment(&mut command);
         let ended = Program::run(&mut command);
         ended.expect_success();
         ended.stdout.trim().to_owned()

@@ -20,7 +20,10 @@ const MAY_USE: [(&str, &[&str]); 14] = [
     ("pvm-task-manager", &["libpvm", "pvm-wire", "pvm-sched"]),
     ("pvm-examples", &["libpvm"]),
     ("pvm-python", &["libpvm"]),
-    ("pvm-console", &["libpvm", "pvmd", "pvm-task-manager", "pvm-examples", "pvm-sim", "pvm-wire"]),
+    (
+        "pvm-console",
+        &["libpvm", "pvmd", "pvm-task-manager", "pvm-examples", "pvm-sim", "pvm-sched", "pvm-wire"],
+    ),
 ];
 
 /// The crates around the product: nothing of it depends on them.

@@ -182,7 +182,9 @@ impl Starter {
             Via::Local => return self.tools.again.clone(),
             Via::Ssh => spec.reached_by(&self.tools.settings.rsh).into_iter().map(Into::into).collect(),
             Via::Srun => {
-                words(&SRUN).into_iter().chain([format!("--nodelist={}", spec.name).into()]).collect()
+                let job = options.job.map(|job| format!("--jobid={job}").into());
+                let node = format!("--nodelist={}", spec.name).into();
+                words(&SRUN).into_iter().chain(job).chain([node]).collect()
             }
             Via::Blaunch => words(&["blaunch", &spec.name]),
             Via::Qrsh => words(&["qrsh", "-inherit", &spec.name]),

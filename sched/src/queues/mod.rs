@@ -21,12 +21,14 @@ mod order;
 mod preempt;
 mod queue;
 mod reason;
+mod wanted;
 
 pub use hosts::{Cluster, Configuration, Host};
 pub use hours::Hours;
 pub use preempt::Stop;
 pub use queue::{Demand, HostState, Limits, Queue, Refusal, Width};
 pub use reason::Reason;
+pub use wanted::Wanted;
 
 use crate::allocation::Usage;
 use hosts::Node;
@@ -37,6 +39,7 @@ use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+use wanted::Prospects;
 
 /// While jobs wait a decision is due after this time although nothing has happened: their order depends on the time.
 pub const LOOK: Duration = Duration::from_secs(10);
@@ -110,6 +113,8 @@ pub struct Scheduler<H: Ord> {
     stopping: BTreeMap<(u64, H), u32>,
     /// Rigid jobs of which some tasks have ended: when the last one has.
     ending: BTreeMap<u64, u64>,
+    /// Hosts that can be had.
+    expected: Prospects,
 }
 
 impl<H: Copy + Ord> Scheduler<H> {
@@ -131,6 +136,7 @@ impl<H: Copy + Ord> Scheduler<H> {
             ends_of: BTreeMap::new(),
             stopping: BTreeMap::new(),
             ending: BTreeMap::new(),
+            expected: Prospects::new(),
         }
     }
 
@@ -250,14 +256,16 @@ impl<H: Copy + Ord> Scheduler<H> {
         }
         let is_its = |node: &&Node| self.is_for(&demand, queue, node);
         let slots: Vec<u32> = self.hosts.values().filter(is_its).map(|node| node.host.slots).collect();
-        let (has, wants) = (slots.iter().copied().max().unwrap_or(0), demand.slots);
+        let (largest, more) = self.expected_room(demand.slots);
+        let (has, wants) = (slots.iter().copied().max().unwrap_or(0).max(largest), demand.slots);
         if wants > has {
             return Err(Refusal::Task { queue: queue.name.clone(), wants, has });
         }
         let room: u32 = slots.iter().map(|slots| slots - slots % demand.slots.max(1)).sum();
-        if demand.least() > room {
+        if demand.least() > room.saturating_add(more) {
             let wants = demand.least();
-            return Err(Refusal::Machine { queue: queue.name.clone(), wants, has: slots.iter().sum() });
+            let has = slots.iter().sum::<u32>().saturating_add(more);
+            return Err(Refusal::Machine { queue: queue.name.clone(), wants, has });
         }
         self.check_waiting(number, queue, user)?;
         Ok((queue.name.clone(), demand))

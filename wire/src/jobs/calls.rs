@@ -1,6 +1,6 @@
 //! What is asked of the queues, and what they answer.
 
-use super::{ClusterRecord, JobId, JobRecord, JobRequest, QueueRecord};
+use super::{ClusterRecord, Expected, JobId, JobRecord, JobRequest, QueueRecord, WantedList};
 use serde::{Deserialize, Serialize};
 
 /// What a task, or the console, asks of the queues.
@@ -63,6 +63,13 @@ pub enum JobCall {
     Exchange {
         /// The machine.
         peer: String,
+    },
+    /// What waits for room that further hosts would have, of all queues or of one.
+    Wanted {
+        /// The queue.
+        queue: Option<String>,
+        /// Hosts that the caller can have added. Jobs are admitted as if they were there, for a while.
+        expected: Option<Expected>,
     },
 }
 
@@ -134,6 +141,8 @@ pub enum JobAnswer {
     Lent(Box<JobRequest>),
     /// Free slots.
     Room(u32),
+    /// What waits for room.
+    Wanted(WantedList),
     /// The call is refused: the reason.
     Refused(String),
 }

@@ -6,7 +6,9 @@ mod records;
 
 pub use calls::{JobAnswer, JobCall};
 pub use orders::{TaskEvent, TaskOrder, TaskReport};
-pub use records::{ClusterRecord, JobRecord, JobState, LentRecord, QueueRecord};
+pub use records::{
+    ClusterRecord, Expected, JobRecord, JobState, LentRecord, QueueRecord, WantedList, WantedRecord,
+};
 
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};

@@ -151,3 +151,36 @@ pub struct ClusterRecord {
     /// Names of the hosts that have its properties now.
     pub hosts: Vec<String>,
 }
+
+/// Tasks of a job that wait for nothing but room on a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WantedRecord {
+    /// The job.
+    pub job: JobId,
+    /// How many of its tasks might start if there were room.
+    pub tasks: u32,
+    /// Slots of each.
+    pub slots: u32,
+    /// Whether all start at once, or none.
+    pub is_rigid: bool,
+}
+
+/// What waits for room on hosts, and the room that there is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WantedList {
+    /// What waits, in the order of the jobs' numbers.
+    pub jobs: Vec<WantedRecord>,
+    /// Hosts, and their slots that no task of a job fills.
+    pub free: Vec<(String, u32)>,
+}
+
+/// Hosts that a program can have added when jobs want them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Expected {
+    /// The program: what it has said before does not count any more.
+    pub by: String,
+    /// How many; 0: none any more.
+    pub hosts: u32,
+    /// Slots of each, if they are known.
+    pub slots: Option<u32>,
+}

@@ -21,7 +21,7 @@ pub enum Via {
     Ssh,
     /// As one more daemon on this machine, under a host name of its own.
     Local,
-    /// By Slurm's `srun`, as a step of the job in which the master runs.
+    /// By Slurm's `srun`, as a step of the job in which the master runs, or of another one ([`HostOptions::job`]).
     Srun,
     /// By LSF's `blaunch`.
     Blaunch,
@@ -124,6 +124,8 @@ pub struct HostOptions {
     pub succession: Option<SuccessionRule>,
     /// `slots=`: how many tasks it is to run at a time (as in other systems' hostfiles).
     pub slots: Option<u32>,
+    /// `job=`: the number of the Slurm job to which it belongs, if that is not the master's (this system's own option).
+    pub job: Option<u64>,
 }
 
 /// One host of a hostfile, or one string given to `pvm_addhosts`.
@@ -183,6 +185,7 @@ impl HostOptions {
             policy: self.policy.or(other.policy),
             succession: self.succession.or(other.succession),
             slots: self.slots.or(other.slots),
+            job: self.job.or(other.job),
         }
     }
 }
@@ -258,6 +261,9 @@ impl fmt::Display for HostOptions {
         }
         if let Some(rule) = self.succession {
             write!(f, " succession={}", rule.name())?;
+        }
+        if let Some(job) = self.job {
+            write!(f, " job={job}")?;
         }
         self.slots.map_or(Ok(()), |slots| write!(f, " slots={slots}"))
     }

@@ -227,6 +227,7 @@ impl HostOptions {
             "policy" => self.policy = Some(policy(value)?),
             "succession" => self.succession = Some(succession(value)?),
             "net" => self.network = Some(network(value)?),
+            "job" => self.job = Some(job(value)?),
             "so" => self.start_options = text(),
             _ if foreign::SLOTS_KEYS.contains(&key) => self.set_slots(value)?,
             "user" => self.login = text(),
@@ -269,6 +270,13 @@ fn slice(value: &str) -> Result<u32, String> {
         let (least, most) = (SLICES.start(), SLICES.end());
         format!("`slice={}`: a slice is {least} to {most} milliseconds", shortened(value))
     })
+}
+
+/// It becomes a word of `srun`'s command line.
+fn job(value: &str) -> Result<u64, String> {
+    let job =
+        value.parse().ok().filter(|&job: &u64| job > 0 && value.bytes().all(|byte| byte.is_ascii_digit()));
+    job.ok_or_else(|| format!("`job={}`: a job of Slurm is a number from 1 on", shortened(value)))
 }
 
 fn via(value: &str) -> Result<Via, String> {

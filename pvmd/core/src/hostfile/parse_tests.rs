@@ -13,7 +13,7 @@ fn mistakes(text: impl AsRef<[u8]>) -> Vec<String> {
 
 #[test]
 fn every_option_finds_its_place() {
-    let text = "node lo=me so=ms dx=/bin/pvmd ep=/a:$HOME/b wd=/tmp sp=2000 bx=dbg ip=10.0.0.1 id=x via=local net=private slice=20 policy=round-robin succession=silent slots=4";
+    let text = "node lo=me so=ms dx=/bin/pvmd ep=/a:$HOME/b wd=/tmp sp=2000 bx=dbg ip=10.0.0.1 id=x via=local net=private slice=20 policy=round-robin succession=silent job=17 slots=4";
     let options = HostOptions {
         login: Some("me".to_owned()),
         start_options: Some("ms".to_owned()),
@@ -27,6 +27,7 @@ fn every_option_finds_its_place() {
         via: Some(Via::Local),
         network: Some(Network::Private),
         slice: Some(20),
+        job: Some(17),
         policy: Some(Policy::RoundRobin),
         succession: Some(SuccessionRule::Silent),
         slots: Some(4),
@@ -135,7 +136,7 @@ fn a_backslash_joins_lines_but_not_out_of_a_comment() {
 
 #[test]
 fn every_mistake_is_told_with_its_line() {
-    let text = "good\nbad foo=1\n\nlo=me\n& \nd sp=fast\ne sp=0\nf via=rsh\ng wd=\nh word\ni so=\n-oProxyCommand=x\n-v\nj ip=-x\nk net=mine\nl slice=0\nm policy=best\nn succession=on";
+    let text = "good\nbad foo=1\n\nlo=me\n& \nd sp=fast\ne sp=0\nf via=rsh\ng wd=\nh word\ni so=\n-oProxyCommand=x\n-v\nj ip=-x\nk net=mine\nl slice=0\nm policy=best\nn succession=on\no via=srun job=17_2";
     assert_eq!(
         mistakes(text),
         [
@@ -155,6 +156,7 @@ fn every_mistake_is_told_with_its_line() {
             "line 16: `slice=0`: a slice is 1 to 60000 milliseconds",
             "line 17: `policy=best`: the policies are active-pulling, round-robin, proportional, lightly-loaded",
             "line 18: `succession=on`: a succession is `proved`, `silent` or `off`",
+            "line 19: `job=17_2`: a job of Slurm is a number from 1 on",
         ]
     );
 }
@@ -244,7 +246,7 @@ prop_compose! {
         speed in prop::option::of(SPEEDS),
         via in prop::option::of(prop::sample::select(Via::ALL.to_vec())),
         network in prop::option::of(prop_oneof![Just(Network::Open), Just(Network::Private)]),
-        slice in prop::option::of(1..=60_000_u32),
+        (slice, job) in (prop::option::of(1..=60_000_u32), prop::option::of(1..=u64::MAX)),
         policy in prop::option::of(prop::sample::select(&Policy::ALL[..])),
         succession in prop::option::of(prop::sample::select(&SuccessionRule::ALL[..])),
         slots in prop::option::of(SLOTS),
@@ -252,7 +254,7 @@ prop_compose! {
         shared_address: bool,
     ) -> HostSpec {
         let options =
-            HostOptions { login, start_options, daemon, exec_path, working_directory, speed, debugger, address, vmid, via, network, slice, policy, succession, slots };
+            HostOptions { login, start_options, daemon, exec_path, working_directory, speed, debugger, address, vmid, via, network, slice, policy, succession, slots, job };
         HostSpec { name, options, start, shared_address }
     }
 }

@@ -5,16 +5,20 @@ use crate::addresses::PeerTo;
 use crate::effect::Effects;
 use crate::event::Action;
 use crate::master::Master;
-use pvm_sched::queues::{Cluster, Configuration, Demand, HostState, Hours, Limits, Queue};
+use pvm_sched::queues::{Cluster, Configuration, Demand, HostState, Hours, Limits, Queue, Wanted};
 use pvm_wire::jobs::{
-    ClusterRecord, JOB_TASKS_MAX, JobAnswer, JobCall, JobId, JobRecord, JobRequest, JobState, QueueRecord,
-    Tasks,
+    ClusterRecord, Expected, JOB_TASKS_MAX, JobAnswer, JobCall, JobId, JobRecord, JobRequest, JobState,
+    QueueRecord, Tasks, WantedList, WantedRecord,
 };
 use std::ops::Bound;
 use tracing::info;
 
 /// Bytes of records in one answer, about: what daemons and tasks take is several times as much.
 const PAGE: usize = 4 << 20;
+/// Jobs of which is told that they wait for room.
+const WANTED_MAX: usize = 1000;
+/// Bytes of the name under which hosts are said to come.
+const NAME_MAX: usize = 256;
 
 impl Master {
     /// A task asks something of the queues.
@@ -37,6 +41,7 @@ impl Master {
             JobCall::GiveBack { job, record } => return jobs.give_back(to, job, record.as_deref(), out),
             JobCall::Room => jobs.room(),
             JobCall::Exchange { peer } => jobs.for_exchange(&peer),
+            JobCall::Wanted { queue, expected } => jobs.wanted(queue.as_deref(), expected),
         };
         answer(to, reply, out);
     }
@@ -217,6 +222,30 @@ impl Jobs {
             }
         };
         JobAnswer::Queues(self.scheduler.configuration().queues.iter().map(record).collect())
+    }
+
+    /// What waits for room; and hosts that can be had, by who asks.
+    fn wanted(&mut self, queue: Option<&str>, expected: Option<Expected>) -> JobAnswer {
+        if let Some(queue) = queue.filter(|name| self.queue_names().all(|other| other != *name)) {
+            return JobAnswer::Refused(format!("there is no queue {queue}"));
+        }
+        if let Some(Expected { by, hosts, slots }) = expected.filter(|expected| expected.by.len() <= NAME_MAX)
+        {
+            self.scheduler.expect(by, hosts, slots);
+            // The step knows the time.
+            self.is_due = true;
+        }
+        let record = |wanted: Wanted| {
+            let Wanted { job, tasks, slots, is_rigid } = wanted;
+            WantedRecord { job: JobId(job), tasks, slots, is_rigid }
+        };
+        let jobs = self.scheduler.wanted(queue, WANTED_MAX, self.now).into_iter().map(record).collect();
+        let free = self.scheduler.free_slots().map(|(name, free)| (name.to_owned(), free)).collect();
+        JobAnswer::Wanted(WantedList { jobs, free })
+    }
+
+    fn queue_names(&self) -> impl Iterator<Item = &str> {
+        self.scheduler.configuration().queues.iter().map(|queue| queue.name.as_str())
     }
 
     fn clusters(&self) -> JobAnswer {

@@ -332,7 +332,7 @@ impl Master {
     pub fn look_at_jobs_after(&self) -> Option<Duration> {
         match () {
             () if !self.jobs.lost.is_empty() => Some(LOST_LOOK),
-            () if self.jobs.scheduler.waiting() > 0 => Some(LOOK),
+            () if self.jobs.scheduler.waiting() > 0 || self.jobs.scheduler.expects() => Some(LOOK),
             () => None,
         }
     }

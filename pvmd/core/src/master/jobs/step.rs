@@ -19,6 +19,7 @@ impl Jobs {
         for (host, load) in moment.loads {
             self.scheduler.set_load(host, load);
         }
+        self.scheduler.expire(self.now);
         self.note_reports();
         self.replace_lost();
         for id in std::mem::take(&mut self.doomed) {
