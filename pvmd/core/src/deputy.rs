@@ -317,12 +317,10 @@ impl Deputy {
         self.deputies().iter().copied().filter(|&host| host != self.own && host != but).collect()
     }
 
-    /// The master has lost deputies: which of them are missing, if the rest is no majority.
-    pub fn missing(&self, is_linked: impl Fn(HostIndex) -> bool) -> Vec<HostIndex> {
-        let missing = self.deputies().iter().copied().filter(|&host| host != self.own && !is_linked(host));
-        let missing: Vec<HostIndex> = missing.collect();
-        let rest = self.deputies().len() - missing.len();
-        if self.is_majority(rest) { Vec::new() } else { missing }
+    /// Whether the deputies to which the master has links are a majority, with itself.
+    pub fn has_majority(&self, is_linked: impl Fn(HostIndex) -> bool) -> bool {
+        let here = self.deputies().iter().filter(|&&host| host == self.own || is_linked(host)).count();
+        self.is_majority(here)
     }
 
     /// A deputy's daemon is proved to have ended.
@@ -340,13 +338,16 @@ impl Deputy {
         self.dead.contains(&host)
     }
 
-    /// Whether these deputies, which the master has lost, can have elected another master. Those that are proved to have ended had not
-    /// lost this one before, so they have not voted, and never will. Of two, the other one does it alone only if it `takes_silent` masters'
-    /// places.
-    pub fn can_elect(&self, lost: &[HostIndex], takes_silent: bool) -> bool {
-        let silent = lost.iter().filter(|host| !self.dead.contains(host)).count();
+    /// Whether other deputies than this one, the master, can elect another: this one has lost so many that the rest is no majority. A daemon
+    /// that is proved to have ended did not lose this one before, so it has not voted, and never will. A host that has been removed from
+    /// the machine may vote, but is never elected: the log in which a majority has its removal comes before its election. Of two, the
+    /// other one succeeds alone only if it `takes_silent` masters' places.
+    pub fn can_elect(&self, takes_silent: bool) -> bool {
+        let voters = self.deputies().iter().filter(|&&host| host != self.own && !self.is_dead(host));
+        let voters: Vec<HostIndex> = voters.copied().collect();
+        let has_candidate = voters.iter().any(|&host| self.master.members().contains(host));
         let is_pair = self.deputies().len() == 2;
-        self.is_majority(silent) || is_pair && takes_silent && silent > 0
+        has_candidate && (self.is_majority(voters.len()) || is_pair && takes_silent)
     }
 
     /// Without the agreement of others, which can reach none any more: this host is the only deputy from now on. What may have been
@@ -432,8 +433,7 @@ mod tests {
         deputy.carry_out(Command::Appoint { deputies: vec![HostIndex::MASTER, two] });
         assert!(deputy.begin_configuration());
         assert!(deputy.is_dead(two) && !deputy.is_dead(three));
-        assert!(!deputy.can_elect(&[two], true));
         deputy.note_alive(two);
-        assert!(deputy.can_elect(&[two], true));
+        assert!(!deputy.is_dead(two));
     }
 }

@@ -7,6 +7,7 @@
 
 use pvm_wire::body::BodyReader;
 use pvm_wire::calls::Request as _;
+use pvm_wire::calls::hosts::DeleteHosts;
 use pvm_wire::calls::mailbox::{Flags, Put};
 use pvm_wire::calls::nested::Nested;
 use pvm_wire::calls::notify::NotifyRequest;
@@ -246,6 +247,29 @@ fn a_master_goes_on_alone_when_all_daemons_that_were_to_be_deputies_have_ended()
         world.pass(Duration::from_secs(20));
         assert_eq!(masters(&world), [host(1)], "seed {seed}");
         assert_eq!(world.hosts[&host(1)].daemon.members(), [host(1)], "seed {seed}");
+    }
+}
+
+/// The deputies that the master deletes are told to end before there are others.
+#[test]
+fn a_master_that_deletes_a_majority_of_the_deputies_at_once_stays() {
+    for (hosts, deputies, deleted) in
+        [(2, 3, vec![2]), (3, 3, vec![2, 3]), (5, 5, vec![3, 4, 5]), (5, 5, vec![2, 3, 4])]
+    {
+        for seed in 0..40 {
+            let mut world = formed(seed, hosts, deputies);
+            let (id, _) = world.add_process(host(1), None, Role::Task);
+            world.later(10..50, Happening::Begin(id));
+            world.pass(Duration::from_millis(100));
+            let names = deleted.iter().map(|index| format!("node{index}")).collect();
+            world.say(id, &DeleteHosts { names }.message(1));
+            world.pass(Duration::from_secs(20));
+            let left: Vec<HostIndex> =
+                (1..=hosts).filter(|index| !deleted.contains(index)).map(host).collect();
+            assert_eq!(masters(&world), [host(1)], "seed {seed}: {deleted:?} of {hosts}");
+            assert_eq!(world.hosts[&host(1)].daemon.members(), left, "seed {seed}");
+            assert_eq!(world.hosts.keys().copied().collect::<Vec<_>>(), left, "seed {seed}: the others end");
+        }
     }
 }
 

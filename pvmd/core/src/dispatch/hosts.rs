@@ -10,11 +10,19 @@ use pvm_wire::daemon::{DaemonMsg, ToMaster};
 use tracing::{info, warn};
 
 impl Core {
-    /// Master: the daemon of a host that has a link was told to end, or says that it does. The link stays until the daemon closes it.
+    /// Master: the daemon of a host that has a link was told to end, or says that it does. The link stays until the daemon closes it, and
+    /// the core knows of it as long as the vote of that host may be needed.
     pub(crate) fn expect_end(&mut self, host: HostIndex) {
-        if !self.forget_link(host) {
+        if !self.hosts.links.contains_key(&host) {
             self.command(Command::DepartureOverdue(host));
+        } else if !self.needs_vote(host) {
+            self.forget_link(host);
         }
+    }
+
+    /// Whether the master has told this host to end, and its link has not ended yet.
+    pub(crate) fn is_departing(&self, host: HostIndex) -> bool {
+        self.master_state().is_some_and(|master| master.is_departing(host))
     }
 
     pub(crate) fn on_departure_overdue(&mut self, host: HostIndex) {
@@ -56,6 +64,12 @@ impl Core {
             self.forget_link(host);
             self.note_ended(host);
             self.command(Command::HostEnded(host));
+            return self.consider_deputies();
+        }
+        if self.is_departing(host) {
+            // It had the link until now because its vote might be needed.
+            self.forget_link(host);
+            self.note_ended(host);
             return self.consider_deputies();
         }
         self.on_peer_lost(host, "it ended", true);

@@ -161,7 +161,10 @@ impl Core {
                 deputy.deputies().iter().copied().filter(|host| !before.contains(host)).collect();
             self.send_state(&new);
             for &host in before {
-                if !self.hosts.contains(host) {
+                if self.is_departing(host) {
+                    // The link ends when the daemon has ended.
+                    self.forget_link(host);
+                } else if !self.hosts.contains(host) {
                     self.drop_link(host);
                 }
             }
@@ -220,11 +223,10 @@ impl Core {
     pub(crate) fn consider_deputies(&mut self) {
         let Some(deputy) = self.deputy.as_mut().filter(|deputy| deputy.is_master()) else { return };
         let links = &self.hosts.links;
-        let missing = deputy.missing(|host| links.contains_key(&host));
-        if missing.is_empty() {
+        if deputy.has_majority(|host| links.contains_key(&host)) {
             return;
         }
-        if deputy.can_elect(&missing, self.config.succession.takes_silent) {
+        if deputy.can_elect(self.config.succession.takes_silent) {
             return self.end("a majority of the deputies is lost, and may have another master");
         }
         deputy.go_alone();

@@ -31,6 +31,11 @@ impl Master {
         self.remove(host, "it ended", out);
     }
 
+    /// Whether a host has left whose daemon is ending.
+    pub fn is_departing(&self, host: HostIndex) -> bool {
+        self.departures.contains(host)
+    }
+
     /// A host is out whose daemon can be told to end.
     fn dismiss(&mut self, host: HostIndex, reason: &str, out: &mut Effects) {
         if self.members.contains(host) {
