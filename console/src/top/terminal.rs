@@ -8,8 +8,9 @@ use anyhow::{Context, Result};
 use pvm3::Task;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Signal, getpid, kill_process};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
@@ -26,13 +27,14 @@ const HALT: Duration = Duration::from_millis(300);
 /// Shows the screen until it is left, or the machine ends.
 pub fn show(task: Task, screen: Screen, interval: Duration) -> Result<()> {
     let is_ended = Arc::new(AtomicBool::new(false));
-    for signal in [SIGHUP, SIGINT, SIGTERM] {
+    for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&is_ended)).context("cannot handle signals")?;
     }
     let (send, views) = sync_channel(1);
     let (hurry, hurried) = channel();
     // Hosts may take long to answer: keys do not wait for them.
     let sampler = thread::spawn(move || sample(task, interval, &send, &hurried));
+    thread::spawn(end_with_the_terminal);
     let mut terminal = ratatui::try_init().context("cannot use the terminal")?;
     let shown = interact(&mut terminal, App::new(screen), (&views, &hurry), &is_ended);
     ratatui::restore();
@@ -40,6 +42,20 @@ pub fn show(task: Task, screen: Screen, interval: Duration) -> Result<()> {
     drop((views, hurry));
     let _ = sampler.join();
     shown
+}
+
+/// Ends this process when its terminal is gone. The reader of keys does not notice that: it would read nothing for ever. SIGHUP, which
+/// comes with it, may be ignored.
+fn end_with_the_terminal() {
+    let stdout = std::io::stdout();
+    loop {
+        let mut terminal = [PollFd::new(&stdout, PollFlags::empty())];
+        if poll(&mut terminal, None).is_ok()
+            && terminal[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+        {
+            std::process::exit(1);
+        }
+    }
 }
 
 /// Takes views, one after each interval or when it is hurried, until the other ends of these channels are gone, or the daemon is.

@@ -8,7 +8,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::path::Path;
-use std::process::Child;
+use std::process::{Child, Command};
 use std::sync::{Arc, Mutex};
 
 /// A program at a pseudo-terminal of its own.
@@ -16,6 +16,20 @@ struct Terminal {
     child: Child,
     keyboard: File,
     screen: Arc<Mutex<Vec<u8>>>,
+}
+
+/// Starts a program at a new terminal, whose other end is returned, too.
+fn at_terminal(mut command: Command) -> (Child, File) {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
+    let size = Winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&master, size).unwrap();
+    let slave = OpenOptions::new().read(true).write(true).open(name).unwrap();
+    command.env("TERM", "xterm").stdin(slave.try_clone().unwrap());
+    command.stdout(slave.try_clone().unwrap()).stderr(slave);
+    (command.spawn().unwrap(), File::from(master))
 }
 
 impl Terminal {
@@ -28,21 +42,8 @@ impl Terminal {
 
     /// Starts `pvm` with these arguments.
     fn of(tmp: &Path, args: &[&str]) -> Self {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&master).unwrap();
-        unlockpt(&master).unwrap();
-        let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
-        let size = Winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
-        tcsetwinsize(&master, size).unwrap();
-        let slave = OpenOptions::new().read(true).write(true).open(name).unwrap();
-        let child = conversation::pvm(tmp, args)
-            .env("TERM", "xterm")
-            .stdin(slave.try_clone().unwrap())
-            .stdout(slave.try_clone().unwrap())
-            .stderr(slave)
-            .spawn()
-            .unwrap();
-        let (keyboard, screen) = (File::from(master), Arc::new(Mutex::new(Vec::new())));
+        let (child, keyboard) = at_terminal(conversation::pvm(tmp, args));
+        let screen = Arc::new(Mutex::new(Vec::new()));
         let (mut output, seen) = (keyboard.try_clone().unwrap(), Arc::clone(&screen));
         std::thread::spawn(move || {
             let mut piece = [0; 4096];
@@ -161,4 +162,20 @@ fn top_has_two_screens_and_a_help_and_leaves_the_terminal_as_it_was() {
     let screen = lost.screen();
     let (back, why) = (screen.find(SCREEN_BACK), screen.find("the virtual machine has ended"));
     assert!(back.is_some() && back < why, "{screen}");
+}
+
+/// The terminal's window is closed, or its connection lost. No signal comes, as the test's terminal is not the program's own.
+#[test]
+fn top_ends_with_its_terminal() {
+    let tmp = Folder::new();
+    let console = Terminal::start(tmp.path());
+    let (mut child, mut terminal) = at_terminal(conversation::pvm(tmp.path(), &["top"]));
+    let (mut shown, mut piece) = (Vec::new(), [0; 4096]);
+    while !String::from_utf8_lossy(&shown).contains("BYTE/s") {
+        let length = terminal.read(&mut piece).unwrap();
+        shown.extend_from_slice(&piece[..length]);
+    }
+    drop(terminal);
+    wait::becomes_true("the end of pvm top", || child.try_wait().unwrap().is_some());
+    console.halt();
 }
