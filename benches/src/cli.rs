@@ -12,6 +12,7 @@ use crate::waiting;
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
+use pvm_sim::report::Report;
 use pvm_tests::install::{Installation, target, workspace};
 use pvm_tests::peers;
 use serde::Serialize;
@@ -36,9 +37,8 @@ pub struct Cli {
     /// Measure what is installed there; otherwise this tree is built and installed below the target folder
     #[arg(long, value_name = "DIR")]
     prefix: Option<PathBuf>,
-    /// Where the JSON file, the tables (CSV) and the plots (SVG) go (benchmarks in the target folder)
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
+    #[command(flatten)]
+    files: Files,
     #[command(flatten)]
     documentation: Documentation,
     /// List what can be measured
@@ -49,6 +49,17 @@ pub struct Cli {
     bench: bool,
     #[command(subcommand)]
     command: Option<Action>,
+}
+
+/// The files with what was measured.
+#[derive(Debug, Args)]
+struct Files {
+    /// Where the JSON file, the tables (CSV) and the plots (SVG) go (benchmarks in the target folder)
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Plots without titles, for papers that have captions
+    #[arg(long)]
+    no_titles: bool,
 }
 
 /// Anything else than measuring side by side.
@@ -107,7 +118,8 @@ pub fn run(cli: &Cli, programs: Programs) -> Result<()> {
         eprintln!("building and installing this tree below {}", target().display());
         Installation::ours()
     };
-    let folder = cli.out.as_ref().map_or_else(|| target().join("benchmarks"), |out| workspace().join(out));
+    let folder =
+        cli.files.out.as_ref().map_or_else(|| target().join("benchmarks"), |out| workspace().join(out));
     let take = |words: Vec<String>, is_chosen: fn(&[String]) -> bool| -> (Vec<String>, Vec<String>) {
         words.into_iter().partition(|word| is_chosen(std::slice::from_ref(word)))
     };
@@ -134,7 +146,7 @@ pub fn run(cli: &Cli, programs: Programs) -> Result<()> {
     let parts = parts::chosen(&lab, &words, cli.quick);
     let found = measure(&parts, cli.effort())?;
     let findings = Findings { machine, parts: found };
-    show(&findings, &folder)?;
+    show(&findings, cli, &folder)?;
     let failures: Vec<&String> = findings.parts.iter().flat_map(|part| &part.failures).collect();
     for failure in &failures {
         println!("not measured: {failure}");
@@ -181,9 +193,7 @@ fn share(ours: &Installation, words: &[String], cli: &Cli, folder: &Path) -> Res
     let shared = coscheduling::measure(ours, words, (rounds, cli.quick), &session)?;
     session.progress.finish_and_clear();
     let shared = shared.context("interrupted")?;
-    let report = shared.report();
-    print!("{}", report.text());
-    report.write(folder)?;
+    publish(shared.report(), cli, folder)?;
     keep(folder, coscheduling::NAME, &shared)
 }
 
@@ -194,10 +204,8 @@ fn grow(ours: &Installation, programs: Programs, words: &[String], cli: &Cli, fo
     let growth = scale::measure(ours, programs.scale, words, (rounds, cli.quick), &session)?;
     session.progress.finish_and_clear();
     let growth = growth.context("interrupted")?;
-    let report = growth.report();
-    print!("{}", report.text());
+    publish(growth.report(), cli, folder)?;
     growth.failures().for_each(|failure| println!("{failure}"));
-    report.write(folder)?;
     keep(folder, scale::NAME, &growth)?;
     ensure_all(growth.failures().next().is_none())
 }
@@ -209,10 +217,18 @@ fn wait(ours: &Installation, programs: Programs, cli: &Cli, folder: &Path) -> Re
     let growth = waiting::measure(ours, programs.jobs, (rounds, cli.quick), &session)?;
     session.progress.finish_and_clear();
     let growth = growth.context("interrupted")?;
-    let report = growth.report();
-    print!("{}", report.text());
-    report.write(folder)?;
+    publish(growth.report(), cli, folder)?;
     keep(folder, waiting::NAME, &growth)
+}
+
+/// Prints the tables; writes them and the plots into files.
+fn publish(mut report: Report, cli: &Cli, folder: &Path) -> Result<()> {
+    print!("{}", report.text());
+    if cli.files.no_titles {
+        report.remove_titles();
+    }
+    report.write(folder)?;
+    Ok(())
 }
 
 /// Writes the JSON file of what was measured.
@@ -238,8 +254,8 @@ fn compare(
     session.progress.finish_and_clear();
     let found = found.context("interrupted")?;
     for (report, sentence) in found.reports() {
-        print!("{}{sentence}\n\n", report.text());
-        report.write(folder)?;
+        publish(report, cli, folder)?;
+        println!("{sentence}\n");
     }
     keep(folder, live::NAME, &found)?;
     if cli.documentation.docs {
@@ -249,10 +265,8 @@ fn compare(
     Ok(())
 }
 
-fn show(findings: &Findings, folder: &Path) -> Result<()> {
-    let report = findings.report();
-    print!("{}", report.text());
-    report.write(folder)?;
+fn show(findings: &Findings, cli: &Cli, folder: &Path) -> Result<()> {
+    publish(findings.report(), cli, folder)?;
     keep(folder, "benchmarks", findings)?;
     if findings.machine.load_before > 0.5 {
         println!(

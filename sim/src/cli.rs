@@ -95,6 +95,9 @@ struct Common {
     /// Folder for CSV and SVG files
     #[arg(long, global = true, default_value = "sim-results")]
     out: PathBuf,
+    /// Plots without titles, for papers that have captions
+    #[arg(long, global = true)]
+    no_titles: bool,
 }
 
 /// Runs `pvm sim` with these arguments, which do not include the program's name.
@@ -122,7 +125,7 @@ fn experiment(cli: &Cli) -> Result<(), Box<dyn Error>> {
     // Not after an hour of simulation.
     Report::prepare(&common.out)?;
     let runs = Runs { seed: common.seed, seeds: common.seeds, progress: bar() };
-    let report: Report = match &cli.experiment {
+    let mut report: Report = match &cli.experiment {
         Experiment::Coallocation(settings) => coallocation::run(settings, &runs)?,
         Experiment::Dasic(settings) => dasic::run(settings, &runs)?,
         Experiment::Epochs(settings) => epochs::run(settings, &runs),
@@ -130,6 +133,9 @@ fn experiment(cli: &Cli) -> Result<(), Box<dyn Error>> {
         Experiment::Batch(settings) => batch::run(settings, &runs)?,
     };
     runs.progress.finish_and_clear();
+    if common.no_titles {
+        report.remove_titles();
+    }
     let files = report.write(&common.out)?;
     for note in &report.notes {
         eprintln!("pvm sim: {note}");

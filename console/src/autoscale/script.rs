@@ -1,4 +1,4 @@
-//! The script of a job that holds a node: it does nothing, and ends by itself when nobody uses the node.
+//! The script of a job that holds a node: it does nothing, and ends by itself when the node is not used.
 
 /// Between two looks, at most, in seconds.
 const LOOK: u64 = 10;

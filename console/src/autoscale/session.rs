@@ -185,7 +185,7 @@ impl Session {
         }
         let results = match self.machine.add(&lines) {
             Ok(results) => results,
-            // Somebody adds others: the next round tries again.
+            // Another task is adding hosts: the next round tries again.
             Err(PvmError::Already) => return,
             Err(error) => return self.say_once(format!("hosts cannot be added: {error}")),
         };

@@ -41,7 +41,7 @@ pub struct SlurmJob {
 /// How nodes are requested.
 #[derive(Clone, Debug)]
 pub struct Slurm {
-    /// The name of all jobs of this machine: nobody else's have it.
+    /// The name of all jobs of this machine: no other machine has it.
     pub name: String,
     /// The time limit of a job, in milliseconds; none: the partition's.
     pub time: Option<u64>,

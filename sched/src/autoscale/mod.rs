@@ -8,7 +8,7 @@
 //!   further ones. Further ones are requested, within [`Terms::max_nodes`] and [`Terms::backlog`].
 //! - **Requests** that are not needed any more are withdrawn after [`PATIENCE`], the latest first.
 //! - **Nodes** on which no task has run for [`Terms::idle`] are given back, down to [`Terms::min_nodes`].
-//! - **Work that does not run on nodes** although they are idle, such as a job for a host that nobody has, is not counted any more once
+//! - **Work that does not run on nodes** although they are idle, such as a job for a host that does not exist, is not counted any more once
 //!   nodes have been given back beside it. Else they would come and go for ever.
 //!
 //! Times are milliseconds since an origin of the caller's choosing.

@@ -20,7 +20,7 @@ struct Bin {
 
 impl Plan {
     /// Packs tasks into nodes: first into those that are there, then into those on their way, then into further ones of `slots` slots,
-    /// up to `most` in all. While nobody knows the slots of a node, it is taken to have room for one task.
+    /// up to `most` in all. While the slots of a node are not known, it is taken to have room for one task.
     pub fn new(work: &[Work], look: &Look, slots: Option<u32>, most: u32) -> Self {
         let (nodes, size) = (&look.nodes, slots.unwrap_or(1));
         let bins = |is: &dyn Fn(&Node) -> Option<u32>| {

@@ -60,6 +60,11 @@ impl Report {
         text
     }
 
+    /// Takes the titles off the plots.
+    pub fn remove_titles(&mut self) {
+        self.plots.iter_mut().for_each(|plot| plot.title.clear());
+    }
+
     /// Makes the folder, and sees whether a file can be written there.
     pub fn prepare(folder: &Path) -> Result<(), Error> {
         let probe = folder.join(".pvm-sim");

@@ -62,7 +62,7 @@ pub struct Mark {
 pub struct Plot {
     /// The name of its file.
     pub name: String,
-    /// Its title.
+    /// Its title. Empty: none is drawn, for papers that have captions.
     pub title: String,
     /// The horizontal axis and its unit.
     pub x: String,
@@ -101,6 +101,14 @@ const SIGNS: [&[(i32, i32)]; 4] = [
     &[(0, -6), (6, 0), (0, 6), (-6, 0)],
 ];
 
+/// Width of the chart and height of everything, in pixels.
+const CHART: i32 = 720;
+const HEIGHT: u32 = 500;
+/// Where names begin in the legend, its least width, and the width of a wide letter of it.
+const NAMES: i32 = 34;
+const LEGEND_MIN: i32 = 200;
+const LETTER: i32 = 9;
+
 /// Bars may reach this many times the greatest value; the rest is not drawn.
 const BARS_ROOM: f64 = 1.5;
 
@@ -122,12 +130,20 @@ impl Plot {
     pub fn svg(&self) -> Result<String, Error> {
         let mut text = String::new();
         {
-            let area = SVGBackend::with_string(&mut text, (920, 500)).into_drawing_area();
+            let size = ((CHART + self.legend_width()).cast_unsigned(), HEIGHT);
+            let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
             self.draw(&area)
                 .and_then(|()| area.present())
                 .map_err(|error| Error::Plot { name: self.name.clone(), reason: error.to_string() })?;
         }
         Ok(text)
+    }
+
+    /// Room for the longest name. How wide it is depends on the viewer's font, so letters count as wide ones.
+    fn legend_width(&self) -> i32 {
+        let names = self.series.iter().map(|series| series.name.chars().count() + ": 0".len());
+        let longest = names.max().unwrap_or(0) as i32;
+        (NAMES + LETTER * longest).max(LEGEND_MIN)
     }
 
     /// The curves and how they are drawn.
@@ -163,10 +179,13 @@ impl Plot {
 
     fn draw(&self, area: &Drawing<'_>) -> Result<(), DrawingError> {
         area.fill(&WHITE)?;
-        let (left, right) = area.split_horizontally(720);
+        let (left, right) = area.split_horizontally(CHART);
         let (x, y) = (self.x_axis(), self.y_axis());
-        let mut chart = ChartBuilder::on(&left)
-            .caption(&self.title, ("sans-serif", 18))
+        let mut builder = ChartBuilder::on(&left);
+        if !self.title.is_empty() {
+            builder.caption(&self.title, ("sans-serif", 18));
+        }
+        let mut chart = builder
             .margin(12)
             .margin_right(24)
             .x_label_area_size(46)
@@ -204,7 +223,7 @@ impl Plot {
             let name = if nothing { format!("{}: 0", series.name) } else { series.name.clone() };
             area.draw(&PathElement::new(vec![(0, y), (26, y)], colour.stroke_width(2)))?;
             area.draw(&(EmptyElement::at((13, y)) + Polygon::new(sign.to_vec(), colour.filled())))?;
-            area.draw(&Text::new(name, (34, y - 7), ("sans-serif", 14)))?;
+            area.draw(&Text::new(name, (NAMES, y - 7), ("sans-serif", 14)))?;
             y += 24;
         }
         if self.has_bars() {
@@ -289,6 +308,16 @@ mod tests {
             assert!(svg.contains(text), "{text}");
         }
         assert_eq!(svg, plot().svg().expect("drawn"));
+    }
+
+    #[test]
+    fn a_plot_without_a_title_has_none_and_a_long_name_has_room() {
+        let mut plot = Plot { title: String::new(), ..plot() };
+        let svg = plot.svg().expect("drawn");
+        assert!(!svg.contains("A title") && svg.contains("<svg width=\"920\""), "{svg:.200}");
+        plot.series[0].name = "hierarchical, a committee of several on top".into();
+        let svg = plot.svg().expect("drawn");
+        assert!(svg.contains("<svg width=\"1168\""), "{svg:.200}");
     }
 
     #[test]
