@@ -141,10 +141,10 @@ impl Machine {
         Ok(results.into_iter().map(|result| result.map(drop).map_err(|failure| failure.reason)).collect())
     }
 
-    /// Removes hosts; one that is not there any more is no error.
+    /// Removes hosts, one after the other; one that is not there any more is no error.
     pub fn delete(&mut self, names: &[String]) -> Result<()> {
-        if !names.is_empty() {
-            self.task.delete_hosts(names)?;
+        for name in names {
+            self.task.delete_hosts(&[name])?;
         }
         Ok(())
     }
