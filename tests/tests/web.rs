@@ -96,7 +96,7 @@ fn hosts_and_tasks_are_shown_sorted_and_filtered() {
     page.await_texts("#table-tasks tbody td:nth-child(2)", "the spawned tasks", |names| {
         names.iter().filter(|name| *name == "pulse").count() == 3
     });
-    assert_eq!(column(&page, "tasks", 7).iter().filter(|parent| **parent == master).count(), 3);
+    assert_eq!(column(&page, "tasks", 8).iter().filter(|parent| **parent == master).count(), 3);
     page.write("#filter-tasks", "pulse h2");
     let hosts =
         page.await_texts("#table-tasks tbody td:nth-child(3)", "the tasks of h2", |hosts| hosts.len() == 1);
