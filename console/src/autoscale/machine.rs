@@ -102,7 +102,7 @@ impl Machine {
         self.task.hosts().is_err()
     }
 
-    /// What waits, and the hosts. `expected`: so many hosts of so many slots can be had.
+    /// What waits, and the hosts. `expected`: the number of hosts that can be had, and the slots of each.
     pub fn look(&mut self, expected: Option<(u32, Option<u32>)>) -> Result<Shown> {
         let by = self.entry();
         let expected = expected.map(|(hosts, slots)| ExpectedHosts { by, hosts, slots });
@@ -149,7 +149,7 @@ impl Machine {
         Ok(())
     }
 
-    /// So many hosts of so many slots can be had from now on. The next look says it again, so a failure does not matter.
+    /// Says how many hosts can be had from now on, and the slots of each. The next look says it again, so a failure does not matter.
     pub fn expect(&mut self, hosts: u32, slots: Option<u32>) {
         let by = self.entry();
         let _ = self.task.wanted_by_jobs(None, Some(ExpectedHosts { by, hosts, slots }));

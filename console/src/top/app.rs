@@ -177,7 +177,7 @@ impl App {
 }
 
 impl Panel {
-    /// Moves the window so that it has the marked row, if there are so many rows and so many fit.
+    /// Moves the window so that the marked row is in it. The window is no longer than the table, and begins no later than its last rows.
     pub fn fit(&mut self, rows: usize, height: usize) {
         self.height = height;
         self.marked = self.marked.min(rows.saturating_sub(1));
@@ -198,11 +198,12 @@ impl Order {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use crate::view::{Host, TaskRates, TurnRates};
     use pvm3::{HostInfo, Tid};
 
+    /// A machine with these hosts and no tasks.
     pub fn view(hosts: usize) -> View {
         let host = |number: usize| {
             let tid = Tid::from_raw((number as i32 + 1) << 18);

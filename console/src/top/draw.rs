@@ -58,7 +58,8 @@ fn dim() -> Style {
     Style::new().add_modifier(Modifier::DIM)
 }
 
-/// Heights of tables with so many rows in so many lines: each but the last has no more than it needs, and no more than its part.
+/// Divides the lines of the screen among tables, given the number of rows of each. A table other than the last has no more lines than it
+/// needs, and no more than an equal part of those that are left.
 fn heights(rows: &[usize], lines: usize) -> Vec<usize> {
     let mut left = lines;
     let mut heights = Vec::new();
@@ -222,29 +223,14 @@ fn help(frame: &mut Frame, app: &App) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::View;
-    use pvm3::{HostInfo, Tid};
+    use crate::top::app::tests::view;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-    fn app(hosts: i32) -> App {
-        let host = |number: i32| crate::view::Host {
-            info: HostInfo {
-                tid: Tid::from_raw((number + 1) << 18),
-                name: format!("node{number}"),
-                arch: "LINUX64".into(),
-                speed: 1000,
-                signature: 0,
-            },
-            load: None,
-            turns: None,
-            turn_rates: crate::view::TurnRates::default(),
-            rates: crate::view::TaskRates::default(),
-            tasks: number as usize,
-        };
+    fn app(hosts: usize) -> App {
         let mut app = App::new(Screen::Overview);
-        app.update(View { hosts: (0..hosts).map(host).collect(), ..View::default() });
+        app.update(view(hosts));
         app
     }
 
@@ -278,10 +264,10 @@ mod tests {
         let lines = drawn(&mut app, (80, 30));
         assert!(lines[0].starts_with("12 hosts, 0 tasks; CPU of tasks 0.0 cores"), "{lines:#?}");
         assert!(lines[2].contains("TASKS\u{25be}"), "{lines:#?}");
-        assert!(lines[3].starts_with("node11 "), "{lines:#?}");
+        assert!(lines[3].starts_with("node6 "), "{lines:#?}");
         assert_eq!(lines[28], "TASKS: its tasks", "{lines:#?}");
         press(&mut app, KeyCode::Char('r'));
-        assert!(drawn(&mut app, (80, 30))[3].starts_with("node0 "));
+        assert!(drawn(&mut app, (80, 30))[3].starts_with("node7 "));
     }
 
     #[test]

@@ -338,7 +338,7 @@ impl Deputy {
         self.dead.contains(&host)
     }
 
-    /// Whether other deputies than this one, the master, can elect another: this one has lost so many that the rest is no majority. A daemon
+    /// Whether other deputies than this one, the master, can elect another. The master asks when it has no majority. A daemon
     /// that is proved to have ended did not lose this one before, so it has not voted, and never will. A host that has been removed from
     /// the machine may vote, but is never elected: the log in which a majority has its removal comes before its election. Of two, the
     /// other one succeeds alone only if it `takes_silent` masters' places.

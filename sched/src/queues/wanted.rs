@@ -59,7 +59,7 @@ impl<H: Copy + Ord> Scheduler<H> {
         !self.expected.is_empty()
     }
 
-    /// The slots of the largest host that can be had, and of all of them as far as they hold tasks of so many slots. Where a host's slots
+    /// The slots of the largest host that can be had, and of all of them, as far as they hold tasks of this size. Where a host's slots
     /// are not known, it is large enough.
     pub(super) fn expected_room(&self, each: u32) -> (u32, u32) {
         let (mut largest, mut room) = (0, 0_u32);
