@@ -1,5 +1,7 @@
 //! Policies by name, and the one interface through which a task manager runs any of them.
 
+use crate::allocation::agent::{Coded, Party};
+use crate::allocation::{Bidding, Local, ReceiverInitiated, SenderInitiated, UpDown};
 use crate::divided::Divided;
 use crate::placement::{Candidate, Proportional, RoundRobin};
 use crate::pulling::{Decision, Manager};
@@ -55,7 +57,7 @@ impl<H: Copy + Ord + Debug + Send> Handout<H> for Manager<H> {
 }
 
 /// A placement policy, as a person chooses it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub enum Policy {
     /// Nodes ask for tasks: [`crate::pulling`].
     #[default]
@@ -67,12 +69,31 @@ pub enum Policy {
     /// The same, where a host counts by how long a task would take there: the caller divides its capability by the processes that
     /// want to run on it and one more ([`crate::loads`]).
     LightlyLoaded,
+    /// On the spawner's host: [`Local`].
+    Local,
+    /// The spawner's host asks others for room: [`SenderInitiated`].
+    SenderInitiated,
+    /// Hosts with room ask others for tasks: [`ReceiverInitiated`].
+    ReceiverInitiated,
+    /// Tasks buy room on hosts: [`Bidding`].
+    Bidding,
+    /// A coordinator gives each host a fair share of the others: [`UpDown`].
+    UpDown,
 }
 
 impl Policy {
     /// All there are.
-    pub const ALL: [Self; 4] =
-        [Self::ActivePulling, Self::RoundRobin, Self::Proportional, Self::LightlyLoaded];
+    pub const ALL: [Self; 9] = [
+        Self::ActivePulling,
+        Self::RoundRobin,
+        Self::Proportional,
+        Self::LightlyLoaded,
+        Self::Local,
+        Self::SenderInitiated,
+        Self::ReceiverInitiated,
+        Self::Bidding,
+        Self::UpDown,
+    ];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -81,15 +102,50 @@ impl Policy {
             Self::RoundRobin => "round-robin",
             Self::Proportional => "proportional",
             Self::LightlyLoaded => "lightly-loaded",
+            Self::Local => "local",
+            Self::SenderInitiated => "sender-initiated",
+            Self::ReceiverInitiated => "receiver-initiated",
+            Self::Bidding => "bidding",
+            Self::UpDown => "up-down",
         }
     }
 
     /// Something that hands out one batch by this policy; `last` is the host that was given tasks last.
+    ///
+    /// A policy of [agents](Self::agent) has none of its own. Agents place tasks on any host; a batch that is confined to some is handed
+    /// out by active pulling instead.
     pub fn handout<H: Copy + Ord + Debug + Send + 'static>(self, last: H) -> Box<dyn Handout<H>> {
         match self {
-            Self::ActivePulling => Box::new(Manager::new()),
             Self::RoundRobin => Box::new(Divided::new(RoundRobin::new(last))),
             Self::Proportional | Self::LightlyLoaded => Box::new(Divided::new(Proportional)),
+            Self::ActivePulling
+            | Self::Local
+            | Self::SenderInitiated
+            | Self::ReceiverInitiated
+            | Self::Bidding
+            | Self::UpDown => Box::new(Manager::new()),
+        }
+    }
+
+    /// A host's agent, if this is a policy of agents on all hosts.
+    pub fn agent(self) -> Option<Box<dyn Party>> {
+        Some(match self {
+            Self::ActivePulling | Self::RoundRobin | Self::Proportional | Self::LightlyLoaded => return None,
+            Self::Local => Box::new(Coded(Local)),
+            Self::SenderInitiated => Box::new(Coded(SenderInitiated::default())),
+            Self::ReceiverInitiated => Box::new(Coded(ReceiverInitiated::default())),
+            Self::Bidding => Box::new(Coded(Bidding::new())),
+            Self::UpDown => Box::new(Coded(UpDown::new())),
+        })
+    }
+
+    /// Whether this is a policy of agents on all hosts.
+    pub fn has_agents(self) -> bool {
+        match self {
+            Self::ActivePulling | Self::RoundRobin | Self::Proportional | Self::LightlyLoaded => false,
+            Self::Local | Self::SenderInitiated | Self::ReceiverInitiated | Self::Bidding | Self::UpDown => {
+                true
+            }
         }
     }
 }
@@ -131,10 +187,12 @@ mod tests {
     fn names_lead_to_policies_and_an_error_tells_them() {
         for policy in Policy::ALL {
             assert_eq!(policy.to_string().parse(), Ok(policy));
+            assert_eq!(policy.has_agents(), policy.agent().is_some());
         }
         assert_eq!(
             "fifo".parse::<Policy>().unwrap_err().to_string(),
-            "unknown policy \"fifo\"; choose one of active-pulling, round-robin, proportional, lightly-loaded"
+            "unknown policy \"fifo\"; choose one of active-pulling, round-robin, proportional, lightly-loaded, local, sender-initiated, \
+             receiver-initiated, bidding, up-down"
         );
     }
 
@@ -163,7 +221,7 @@ mod tests {
                         decisions.extend(handout.node_gone(host));
                         decisions.extend(given.remove(&host).map(|n| handout.more(n)).unwrap_or_default());
                     }
-                    if !soft || policy == Policy::ActivePulling {
+                    if !soft || policy == Policy::ActivePulling || policy.has_agents() {
                         decisions.extend(handout.on_apply(host, room, f64::from(host)));
                     }
                 }

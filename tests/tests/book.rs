@@ -194,7 +194,7 @@ fn rust_programs() -> &'static Path {
         let tree = workspace().display();
         let mut manifest = format!(
             "[package]\nname = \"book\"\nedition = \"2024\"\n\n[lints.rust]\nwarnings = \"deny\"\n\n[dependencies]\n\
-             libpvm = {{ path = \"{tree}/libpvm\" }}\npvm-sched = {{ path = \"{tree}/sched\" }}\n"
+             libpvm = {{ path = \"{tree}/libpvm\" }}\npvm-sched = {{ path = \"{tree}/sched\" }}\nserde = {{ version = \"1\", features = [\"derive\"] }}\n"
         );
         for file in programs_in("rs") {
             let name = file.trim_end_matches(".rs");
@@ -230,17 +230,20 @@ fn the_rust_programs_print_what_those_in_c_do() {
     expect("robust", &["--hosts", "3"], &[], BEST);
     expect("queue", &["--hosts", "2"], &["20", "/bin/true"], "20 done, 0 failed, 0 cancelled\n");
     expect("group", &["-n", "4"], &[], "[t40003] pi is 3.141593, by 4 tasks\n");
-    let tried = ["group", "hello", "policy", "queue", "robust", "sweep"].map(|name| format!("{name}.rs"));
+    let tried =
+        ["agent", "group", "hello", "policy", "queue", "robust", "sweep"].map(|name| format!("{name}.rs"));
     assert_eq!(programs_in("rs"), BTreeSet::from(tried));
 }
 
 #[test]
-fn the_policy_places_as_its_page_shows() {
-    let Some(_) = Installation::ours_only("the policy of the book") else { return };
+fn the_policies_place_as_their_page_shows() {
+    let Some(_) = Installation::ours_only("the policies of the book") else { return };
     let page = fs::read_to_string(docs().join("guides/policy.md")).expect("the book has this page");
-    let ended = Program::run(&mut Command::new(rust_programs().join("book-policy")));
-    ended.expect_success();
-    assert!(page.contains(&format!("```text\n{}```", ended.stdout)), "{ended:#?}");
+    for program in ["book-agent", "book-policy"] {
+        let ended = Program::run(&mut Command::new(rust_programs().join(program)));
+        ended.expect_success();
+        assert!(page.contains(&format!("```text\n{}```", ended.stdout)), "{ended:#?}");
+    }
 }
 
 /// Kills the daemon of a host with workers while they work.

@@ -159,6 +159,13 @@ pub enum DaemonMsg {
         /// Whether it ended by a signal that was sent through the virtual machine.
         intended: bool,
     },
+    /// From the sender's agent of a placement policy to the receiver's.
+    Agent {
+        /// Name of the policy.
+        policy: String,
+        /// What it says.
+        message: Blob,
+    },
     /// To all: remove the log when the virtual machine ends.
     DiscardLogs,
     /// To the master: the load of the sender's host.

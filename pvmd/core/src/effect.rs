@@ -3,6 +3,7 @@
 
 use super::addresses::{ExecId, PeerTo, ReplyTo, ServiceTo, Waiter};
 use super::event::Action;
+use super::spawn::AgentEvent;
 use super::timers::Timer;
 use pvm_sched::policy::Policy;
 use pvm_wire::batch::{BatchId, BatchMsg, Node};
@@ -34,6 +35,8 @@ pub(crate) enum Effect {
     SendBatch(Tid, BatchMsg),
     /// This manager places a batch: told with what this host asks for, if it is one of the nodes.
     Place(Tid, Placement),
+    /// This host's agent of a policy hears something.
+    TellAgent(Policy, AgentEvent),
     /// A task manager is started.
     StartManager,
     /// A manager that is not needed is ended.

@@ -56,6 +56,7 @@ use master::Command;
 use pvm_sched::coscheduling::Reading;
 use pvm_wire::daemon::{DaemonMsg, ToMaster};
 use pvm_wire::{HostIndex, Tid};
+use spawn::AgentEvent;
 use std::time::Duration;
 use timers::Timer;
 use tracing::warn;
@@ -84,6 +85,7 @@ pub struct Core {
     pending: pending::Pending,
     home: spawn::Home,
     node: spawn::Node,
+    agents: spawn::Agents,
     services: services::Services,
     tracers: tracer::Tracers,
     observers: observers::Observers,
@@ -117,6 +119,7 @@ impl Core {
             pending: pending::Pending::default(),
             home: spawn::Home::new(config.index),
             node: spawn::Node::new(config.seed),
+            agents: spawn::Agents::new(config.seed),
             services: services::Services::default(),
             tracers: tracer::Tracers::default(),
             observers: observers::Observers::default(),
@@ -168,6 +171,8 @@ impl Core {
                 Timer::Retry(batch, ticket) => {
                     self.node(|node, tasks, at| node.on_retry(batch, ticket, tasks, at));
                 }
+                Timer::Agent(policy) => self.agents.tell(policy, AgentEvent::Woken),
+                Timer::Patience(id) => self.home(|home, at| home.on_impatient(id, at)),
                 Timer::Hoster(host) => self.command(Command::HosterSilent(host)),
                 Timer::StartAgain(host) => self.command(Command::StartAgain(host)),
                 Timer::Departure(host) => self.on_departure_overdue(host),
@@ -219,7 +224,10 @@ impl Core {
             Event::DaemonStarted { index, answer } => {
                 self.tell_master(ToMaster::DaemonStarted { host: index, answer });
             }
-            Event::Load { busy_cores } => self.node(|node, tasks, at| node.on_load(busy_cores, tasks, at)),
+            Event::Load { busy_cores } => {
+                self.node(|node, tasks, at| node.on_load(busy_cores, tasks, at));
+                self.agents.tell_all(|_| AgentEvent::Load);
+            }
             Event::Times { host, id, means, spin, times } => {
                 self.on_times(PeerTo { host, id }, means, spin, &times);
             }
@@ -262,6 +270,7 @@ impl Core {
             DaemonMsg::BatchTaskEnded { batch, number, tid, status } => {
                 self.home(|home, at| home.on_task_ended(host, batch, number, tid, status, at));
             }
+            DaemonMsg::Agent { policy, message } if !own => self.on_agent_message(host, &policy, message),
             DaemonMsg::Epoch { epoch } if !own => self.teams.on_epoch(host, epoch),
             DaemonMsg::Turns { taken } if !own => {
                 self.teams(|teams, tasks, at| teams.on_turns(host, taken, tasks, at));
@@ -272,6 +281,8 @@ impl Core {
                 }
             }),
             DaemonMsg::Observe { on } if !own => self.on_observe(host, on),
+            // A deputy that was deleted keeps its link for a while, and is no member.
+            DaemonMsg::TasksRunning { .. } | DaemonMsg::TaskBegun { .. } if !self.hosts.contains(host) => {}
             DaemonMsg::TasksRunning { tasks } if !own => self.observers.on_tasks_running(host, tasks),
             DaemonMsg::TaskBegun { tid, name } if tid.host() == Some(host) && !own => {
                 self.observers.on_task_begun(tid, name);
@@ -310,7 +321,11 @@ impl Core {
         loop {
             if let Some(message) = self.out.loopback.pop_front() {
                 self.on_peer_message(self.config.index, message);
-            } else if !self.next_command() && !self.settle_watching() && !self.settle_jobs() {
+            } else if !self.next_agent_event()
+                && !self.next_command()
+                && !self.settle_watching()
+                && !self.settle_jobs()
+            {
                 break;
             }
         }

@@ -7,6 +7,7 @@ use super::flow::Flow;
 use super::jobs::JobTask;
 use super::output::OutputStream;
 use super::spans;
+use super::spawn::Placed;
 use bytes::Bytes;
 use pvm_wire::batch::BatchId;
 use pvm_wire::calls::enrolment::Introduction;
@@ -84,6 +85,8 @@ pub(super) struct Task {
     pub tied_to: Option<HostIndex>,
     /// Program, as it was asked for.
     pub name: OsString,
+    /// It was placed by agents.
+    pub placed: Option<Placed>,
     /// What is to be reported of it.
     pub report: Report,
     /// Fragments for it from before it enrolled.
@@ -249,6 +252,7 @@ impl Tasks {
             trace: Sink::default(),
             spawn_flags: 0,
             tied_to: None,
+            placed: None,
             name: OsString::new(),
             report: Report::Nothing,
             backlog: VecDeque::new(),
@@ -306,6 +310,12 @@ impl Tasks {
     pub fn queued(&self) -> usize {
         let fills = |report: Report| report.item().is_some() || matches!(report, Report::Job(_));
         self.iter().filter(|task| fills(task.report)).count()
+    }
+
+    /// Those of them that fill slots as agents of placement policies count them: the same, and what such agents have placed.
+    pub fn filling(&self) -> usize {
+        let fills = |report: Report| report.item().is_some() || matches!(report, Report::Job(_));
+        self.iter().filter(|task| task.placed.is_some() || fills(task.report)).count()
     }
 
     /// Whether cookies lead to the tasks that have them, ids too, and managers are counted.

@@ -1,7 +1,9 @@
 //! What happens at a time of its own.
 
+use super::addresses::SpawnId;
 use super::event::Now;
 use pvm_sched::coscheduling;
+use pvm_sched::policy::Policy;
 use pvm_sched::pulling::Ticket;
 use pvm_wire::batch::BatchId;
 use pvm_wire::{HostIndex, Tid};
@@ -13,6 +15,10 @@ use std::fmt::{self, Write as _};
 pub(crate) enum Timer {
     /// A node looks again whether it has room for a batch.
     Retry(BatchId, Ticket),
+    /// The agent of a policy wanted to be woken.
+    Agent(Policy),
+    /// The caller of a spawn has waited for long until agents find hosts.
+    Patience(SpawnId),
     /// A hoster has not answered for this host.
     Hoster(HostIndex),
     /// A host's daemon is started again, which could not be started before.
@@ -104,6 +110,8 @@ impl fmt::Display for Timer {
             Self::Retry(batch, _) => {
                 write!(out, "look for room for batch {} of host {}", batch.number, batch.home)
             }
+            Self::Agent(policy) => write!(out, "wake the agent of {policy}"),
+            Self::Patience(id) => write!(out, "time limit for agents to place spawn {}", id.0),
             Self::Hoster(host) => write!(out, "time limit of the hoster for host {host}"),
             Self::StartAgain(host) => write!(out, "start host {host} again"),
             Self::Departure(host) => write!(out, "time limit for the end of host {host}"),

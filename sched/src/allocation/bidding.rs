@@ -1,216 +1,402 @@
 //! Bidding: processors have prices, and a process buys where it gets the best for its money.
 
-use super::{Machines, Policy, Request, Step};
-use std::collections::{BTreeSet, VecDeque};
-
-/// A processor's public offer.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Offer {
-    /// The processor.
-    pub host: usize,
-    /// The last price paid; a fair estimate of the next.
-    pub price: f64,
-    /// Its value: speed, memory and the like as one number, more is better.
-    pub quality: f64,
-}
-
-/// The offer that a process with this budget picks: of those that it can afford the best, of equal ones the cheapest.
-pub fn choose(budget: f64, offers: &[Offer]) -> Option<Offer> {
-    let affordable = offers.iter().filter(|offer| offer.price <= budget);
-    affordable.copied().max_by(|a, b| {
-        a.quality.total_cmp(&b.quality).then(b.price.total_cmp(&a.price)).then(b.host.cmp(&a.host))
-    })
-}
+use super::agent::{Agent, Event, Scene};
+use super::census::Census;
+use super::promises::Promises;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A processor's sale of its time: it collects bids and takes the highest.
 #[derive(Clone, Debug, Default)]
-pub struct Auction {
-    bids: Vec<(u64, f64)>,
+struct Auction {
+    bids: Vec<(Bidder, u64)>,
 }
 
-/// How an auction ended.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Award {
-    /// The process with the highest bid, of equal ones the earliest.
-    pub winner: u64,
-    /// The price paid: the processor's published price from now on.
-    pub price: f64,
-}
+/// A home and its number of the request.
+type Bidder = (usize, u64);
 
 impl Auction {
-    /// A process bids.
-    pub fn bid(&mut self, process: u64, amount: f64) {
-        self.bids.push((process, amount));
+    fn is_empty(&self) -> bool {
+        self.bids.is_empty()
     }
 
-    /// The highest bid wins. `None` without bids.
-    pub fn close(self) -> Option<Award> {
-        let mut best = *self.bids.first()?;
-        for &bid in &self.bids {
-            if bid.1 > best.1 {
-                best = bid;
+    /// A process bids.
+    fn bid(&mut self, bidder: Bidder, amount: u64) {
+        self.bids.push((bidder, amount));
+    }
+
+    /// The bids, highest first, of equal ones the earliest.
+    fn close(mut self) -> impl Iterator<Item = (Bidder, u64)> {
+        self.bids.sort_by_key(|&(_, amount)| std::cmp::Reverse(amount));
+        self.bids.into_iter()
+    }
+
+    /// A home is gone, and its processes with it.
+    fn gone(&mut self, home: usize) {
+        self.bids.retain(|&((of, _), _)| of != home);
+    }
+}
+
+/// The price of a processor with one process, in the smallest unit. A host with `r` processors gets dearer by an `r`-th of it with each
+/// process.
+pub const RISE: u64 = 1000;
+/// What a process can pay: it can afford a processor with seven others on it.
+const BUDGET: u64 = 7 * RISE;
+/// Bids are collected for this time, in milliseconds.
+const AUCTION: u64 = 2;
+/// Most offers that are read from the public list at once.
+const OFFERS_MAX: usize = 256;
+
+/// The policy. The centre keeps the public list of prices. A home reads it, and bids for its processes at the cheapest hosts that they can
+/// afford. A host collects bids for a moment, sells to the highest ones as long as they are not below its price, which rises with each
+/// sale, and publishes the new price. A process that has lost bids again; one that can afford no host waits until one is cheaper.
+#[derive(Clone, Debug, Default)]
+pub struct Bidding {
+    /// Processes of this host that read the list, bid or wait, by request.
+    buyers: BTreeMap<u64, u32>,
+    /// Bids that have not been answered: host and request, and how many processes.
+    bids: BTreeMap<(usize, u64), u32>,
+    /// The price of this host that is on the list, if it was ever asked for.
+    published: Option<u64>,
+    /// Processes that have bought a place here and have not begun.
+    sold: Promises,
+    /// The bids at this host.
+    auction: Auction,
+    board: Board,
+}
+
+/// The public list.
+#[derive(Clone, Debug, Default)]
+struct Board {
+    hosts: Census<(u64, u64)>,
+    /// Prices and their ages, cheapest first; of equal prices the oldest, so that not all buy from the same host.
+    prices: BTreeSet<(u64, u64, usize)>,
+    /// Changes so far.
+    age: u64,
+    /// Hosts that want to read it as soon as it is complete.
+    readers: BTreeMap<usize, u32>,
+    /// Hosts with processes that could afford nothing, in the order in which they said so.
+    broke: VecDeque<usize>,
+}
+
+/// What hosts say to each other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Message {
+    /// To the list: what is cheapest?
+    Read {
+        /// For so many processes.
+        count: u32,
+    },
+    /// By the list: hosts and prices, cheapest first.
+    Offers(Vec<(usize, u64)>),
+    /// To the list: processes here can afford nothing on it.
+    Broke,
+    /// By the list: say what your price is, and how it changes from now on.
+    Quote,
+    /// To the list: the price.
+    Price(u64),
+    /// A bid.
+    Bid {
+        /// The sender's number of the request.
+        request: u64,
+        /// What each of its processes bids, in descending order.
+        amounts: Vec<u64>,
+    },
+    /// The end of an auction.
+    Result {
+        /// The receiver's number of the request.
+        request: u64,
+        /// Processes that have bought.
+        won: u32,
+    },
+    /// A process that has bought does not come.
+    Release,
+}
+
+impl Bidding {
+    /// A policy under which nothing has happened.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The price of one more process here.
+    fn price(&self, scene: &Scene<'_, Message>) -> u64 {
+        let taken = u64::from(scene.load) + u64::from(self.sold.count(scene.now));
+        taken * RISE / u64::from(scene.room)
+    }
+
+    /// The list hears of a new price, if it has asked once.
+    fn publish(&mut self, scene: &mut Scene<'_, Message>) {
+        let price = self.price(scene);
+        if self.published.is_some_and(|published| published != price) {
+            self.published = Some(price);
+            scene.send(scene.centre, Message::Price(price));
+        }
+    }
+
+    /// Processes of a request that have not bid.
+    fn idle_buyers(&self) -> u32 {
+        self.buyers.values().sum::<u32>().saturating_sub(self.bids.values().sum())
+    }
+
+    /// All processes that have not bid bid for what is cheapest: for each the first offer that it can afford, which it makes dearer.
+    fn bid(&mut self, offers: Vec<(usize, u64)>, scene: &mut Scene<'_, Message>) {
+        let mut offers: BTreeSet<(u64, usize)> =
+            offers.into_iter().map(|(host, price)| (price, host)).collect();
+        let mut broke = false;
+        for (request, count) in self.buyers.clone() {
+            let asked: u32 =
+                self.bids.iter().filter(|((_, of), _)| *of == request).map(|(_, count)| count).sum();
+            let mut amounts: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
+            for _ in asked..count {
+                let Some((price, host)) = offers.pop_first().filter(|&(price, _)| price <= BUDGET) else {
+                    broke = true;
+                    scene.no_room(request);
+                    break;
+                };
+                amounts.entry(host).or_default().push(price);
+                offers.insert((price + RISE, host));
+            }
+            for (host, mut amounts) in amounts {
+                *self.bids.entry((host, request)).or_default() += amounts.len() as u32;
+                amounts.reverse();
+                scene.send(host, Message::Bid { request, amounts });
             }
         }
-        Some(Award { winner: best.0, price: best.1 })
-    }
-}
-
-/// The policy, for hosts of equal quality. In each round all processes that are to be placed read the public list, bid
-/// for the cheapest host, and one of them gets it; the others have lost and bid again. A process that can afford none waits.
-///
-/// The price paid is the published one; each process on a host makes it dearer by [`RISE`], and one that ends, cheaper.
-#[derive(Clone, Debug)]
-pub struct Bidding {
-    /// The public list, cheapest first; of equal prices the oldest, so that not all buy from host 0.
-    board: BTreeSet<(u64, u64, usize)>,
-    /// Each host's entry there: price and age.
-    entries: Vec<(u64, u64)>,
-    budget: u64,
-    /// Processes that could not afford any host.
-    broke: VecDeque<u64>,
-    published: u64,
-}
-
-/// The increase of a host's price by each process on it.
-pub const RISE: u64 = 10;
-
-impl Bidding {
-    /// Hosts that have not been paid yet, and processes that can afford a host with seven others on it.
-    pub fn new(hosts: usize) -> Self {
-        let board = (0..hosts).map(|host| (0, 0, host)).collect();
-        Self { board, entries: vec![(0, 0); hosts], budget: 7 * RISE, broke: VecDeque::new(), published: 0 }
-    }
-
-    /// The published price of a host.
-    pub fn price(&self, host: usize) -> Option<u64> {
-        self.entries.get(host).map(|entry| entry.0)
-    }
-
-    fn publish(&mut self, host: usize, price: u64, machines: &mut dyn Machines) {
-        let Some(entry) = self.entries.get_mut(host) else { return };
-        machines.send(1);
-        self.board.remove(&(entry.0, entry.1, host));
-        self.published += 1;
-        *entry = (price, self.published);
-        self.board.insert((price, self.published, host));
-    }
-
-    /// One round: these processes bid, and the cheapest host decides. `None` if it is too dear.
-    fn round(&mut self, bidders: &[u64], machines: &mut dyn Machines) -> Option<Step> {
-        let &(price, _, host) = self.board.first()?;
-        let offer = Offer { host, price: price as f64, quality: 1.0 };
-        // Each reads the list, bids, and gets the result.
-        machines.send(4 * bidders.len() as u64);
-        let choice = choose(self.budget as f64, &[offer])?;
-        let mut auction = Auction::default();
-        for &bidder in bidders {
-            auction.bid(bidder, choice.price);
-        }
-        let award = auction.close()?;
-        self.publish(host, price + RISE, machines);
-        Some(Step::Start { request: award.winner, host })
-    }
-}
-
-impl Policy for Bidding {
-    fn name(&self) -> &'static str {
-        "bidding"
-    }
-
-    fn created(&mut self, request: Request, machines: &mut dyn Machines) -> Vec<Step> {
-        let mut bidders = vec![request.id; request.count as usize];
-        let mut steps = Vec::new();
-        while !bidders.is_empty() {
-            let Some(step) = self.round(&bidders, machines) else {
-                self.broke.extend(&bidders);
-                break;
-            };
-            steps.push(step);
-            bidders.pop();
-        }
-        steps
-    }
-
-    fn ended(&mut self, host: usize, machines: &mut dyn Machines) -> Vec<Step> {
-        let price = self.price(host).unwrap_or(0);
-        self.publish(host, price.saturating_sub(RISE), machines);
-        self.sell(machines)
-    }
-
-    fn left(&mut self, host: usize, _: &mut dyn Machines) {
-        if let Some(&(price, age)) = self.entries.get(host) {
-            self.board.remove(&(price, age, host));
+        if broke {
+            scene.send(scene.centre, Message::Broke);
         }
     }
 
-    fn returned(&mut self, host: usize, machines: &mut dyn Machines) -> Vec<Step> {
-        self.publish(host, 0, machines);
-        self.sell(machines)
+    fn read(&self, scene: &mut Scene<'_, Message>) {
+        let count = self.idle_buyers();
+        if count > 0 {
+            scene.send(scene.centre, Message::Read { count });
+        }
+    }
+
+    /// The auction here is over.
+    fn sell(&mut self, scene: &mut Scene<'_, Message>) {
+        let mut won: BTreeMap<(usize, u64), u32> = BTreeMap::new();
+        for ((home, request), amount) in std::mem::take(&mut self.auction).close() {
+            let sold = amount >= self.price(scene);
+            *won.entry((home, request)).or_default() += u32::from(sold);
+            if sold {
+                self.sold.add(home, scene.now);
+            }
+        }
+        for ((home, request), won) in won {
+            scene.send(home, Message::Result { request, won });
+        }
+        self.publish(scene);
+    }
+
+    fn result(&mut self, from: usize, request: u64, won: u32, scene: &mut Scene<'_, Message>) {
+        let bid = self.bids.remove(&(from, request)).unwrap_or(0);
+        let buyers = self.buyers.get_mut(&request);
+        let bought = buyers.as_deref().map_or(0, |&buyers| buyers.min(won).min(bid));
+        if let Some(buyers) = buyers {
+            *buyers -= bought;
+            if *buyers == 0 {
+                self.buyers.remove(&request);
+            }
+        }
+        scene.start(request, from, bought);
+        for _ in bought..won {
+            scene.send(from, Message::Release);
+        }
+        if bid > bought && self.buyers.contains_key(&request) {
+            self.read(scene);
+        }
+    }
+
+    fn heard(&mut self, from: usize, message: Message, scene: &mut Scene<'_, Message>) {
+        match message {
+            Message::Read { count } => self.board.read(from, count, scene),
+            Message::Offers(offers) => self.bid(offers, scene),
+            Message::Broke => {
+                if !self.board.broke.contains(&from) {
+                    self.board.broke.push_back(from);
+                }
+            }
+            Message::Quote => {
+                let price = self.price(scene);
+                self.published = Some(price);
+                scene.send(from, Message::Price(price));
+            }
+            Message::Price(price) => self.board.priced(from, price, scene),
+            Message::Bid { request, amounts } => {
+                if self.auction.is_empty() {
+                    scene.wake(AUCTION);
+                }
+                for amount in amounts {
+                    self.auction.bid((from, request), amount);
+                }
+            }
+            Message::Result { request, won } => self.result(from, request, won, scene),
+            Message::Release => {
+                self.sold.settle(from, 1);
+                self.publish(scene);
+            }
+        }
+    }
+
+    fn gone(&mut self, host: usize, scene: &mut Scene<'_, Message>) {
+        self.sold.gone(host);
+        self.auction.gone(host);
+        self.bids.retain(|&(at, _), _| at != host);
+        self.board.gone(host, scene);
+        self.publish(scene);
+        self.read(scene);
     }
 }
 
-impl Bidding {
-    /// A host has become cheaper: perhaps the process that has waited longest can afford it.
-    fn sell(&mut self, machines: &mut dyn Machines) -> Vec<Step> {
-        let Some(&waiting) = self.broke.front() else { return Vec::new() };
-        let step = self.round(&[waiting], machines);
-        if step.is_some() {
-            self.broke.pop_front();
+impl Board {
+    fn read(&mut self, reader: usize, count: u32, scene: &mut Scene<'_, Message>) {
+        self.hosts.take(|| Message::Quote, scene);
+        if self.hosts.is_complete() {
+            self.tell(reader, count, scene);
+        } else {
+            *self.readers.entry(reader).or_default() += count;
         }
-        step.into_iter().collect()
+    }
+
+    fn tell(&self, reader: usize, count: u32, scene: &mut Scene<'_, Message>) {
+        let most = (count as usize).min(OFFERS_MAX);
+        let offers = self.prices.iter().take(most).map(|&(price, _, host)| (host, price)).collect();
+        scene.send(reader, Message::Offers(offers));
+    }
+
+    fn priced(&mut self, host: usize, price: u64, scene: &mut Scene<'_, Message>) {
+        self.age += 1;
+        if let Some((price, age)) = self.hosts.answered(host, (price, self.age)) {
+            self.prices.remove(&(price, age, host));
+        }
+        self.prices.insert((price, self.age, host));
+        self.tell_readers(scene);
+        if price <= BUDGET
+            && let Some(broke) = self.broke.pop_front()
+        {
+            self.tell(broke, 1, scene);
+        }
+    }
+
+    fn tell_readers(&mut self, scene: &mut Scene<'_, Message>) {
+        if self.hosts.is_complete() {
+            for (reader, count) in std::mem::take(&mut self.readers) {
+                self.tell(reader, count, scene);
+            }
+        }
+    }
+
+    fn gone(&mut self, host: usize, scene: &mut Scene<'_, Message>) {
+        if let Some((price, age)) = self.hosts.gone(host) {
+            self.prices.remove(&(price, age, host));
+        }
+        self.readers.remove(&host);
+        self.broke.retain(|&other| other != host);
+        self.tell_readers(scene);
+    }
+}
+
+impl Agent for Bidding {
+    type Message = Message;
+
+    fn on(&mut self, event: Event<Message>, scene: &mut Scene<'_, Message>) {
+        match event {
+            Event::Created { request, count } => {
+                *self.buyers.entry(request).or_default() += count;
+                self.read(scene);
+            }
+            Event::Dropped { request } => {
+                self.buyers.remove(&request);
+            }
+            Event::Heard { from, message } => self.heard(from, message, scene),
+            Event::Began { home, count, placed } => {
+                if placed {
+                    self.sold.settle(home, count);
+                }
+                self.publish(scene);
+            }
+            Event::Ended { .. } | Event::Load => self.publish(scene),
+            Event::Woken => self.sell(scene),
+            Event::Joined(_) if scene.own == scene.centre && !self.board.broke.is_empty() => {
+                self.board.hosts.take(|| Message::Quote, scene);
+            }
+            Event::Gone(host) => self.gone(host, scene),
+            Event::Centre => {
+                if self.published.take().is_some() {
+                    let price = self.price(scene);
+                    self.published = Some(price);
+                    scene.send(scene.centre, Message::Price(price));
+                }
+                if scene.own != scene.centre {
+                    self.board = Board::default();
+                }
+                self.read(scene);
+            }
+            Event::Joined(_) => {}
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::agent::{Action, Randomness};
+    use super::super::simulated::{Agents, Step};
     use super::super::testing::Bench;
     use super::*;
 
-    fn offer(host: usize, price: f64, quality: f64) -> Offer {
-        Offer { host, price, quality }
+    fn policy(hosts: usize) -> Agents<Bidding> {
+        Agents::new("bidding", hosts, None, Bidding::new)
     }
 
     #[test]
-    fn the_best_that_one_can_afford() {
-        let offers = [offer(0, 5.0, 1.0), offer(1, 9.0, 3.0), offer(2, 8.0, 3.0), offer(3, 99.0, 9.0)];
-        assert_eq!(choose(10.0, &offers).map(|offer| offer.host), Some(2));
-        assert_eq!(choose(6.0, &offers).map(|offer| offer.host), Some(0));
-        assert_eq!(choose(100.0, &offers).map(|offer| offer.host), Some(3));
-        assert_eq!(choose(4.0, &offers), None);
-        assert_eq!(choose(f64::NAN, &offers), None);
-    }
-
-    #[test]
-    fn the_highest_bid_wins_and_of_equal_ones_the_earliest() {
+    fn the_highest_bids_win_and_of_equal_ones_the_earliest() {
         let mut auction = Auction::default();
-        for (process, amount) in [(1, 5.0), (2, 7.0), (3, 7.0), (4, 6.0)] {
-            auction.bid(process, amount);
+        for (request, amount) in [(1, 5), (2, 7), (3, 7), (4, 6)] {
+            auction.bid((0, request), amount);
         }
-        assert_eq!(auction.close(), Some(Award { winner: 2, price: 7.0 }));
-        assert_eq!(Auction::default().close(), None);
+        let order: Vec<u64> = auction.close().map(|((_, request), _)| request).collect();
+        assert_eq!(order, [2, 3, 4, 1]);
     }
 
     #[test]
-    fn prices_follow_what_was_paid_and_who_is_broke_waits() {
-        let mut policy = Bidding::new(2);
+    fn each_sale_makes_a_host_dearer_and_those_that_are_broke_wait() {
+        let mut policy = policy(2);
         let mut bench = Bench::new(&[0, 0]);
         let mut hosts = bench.create(&mut policy, 1, 0, 2);
         hosts.sort_unstable();
-        assert_eq!(hosts, [0, 1], "each host gets dearer when it is bought");
-        assert_eq!((policy.price(0), policy.price(1), policy.price(2)), (Some(RISE), Some(RISE), None));
+        assert_eq!(hosts, [0, 1]);
         assert_eq!(bench.create(&mut policy, 2, 0, 100).len(), 14, "up to eight on each");
         let steps = bench.end(&mut policy, 1);
-        assert_eq!(steps, [Step::Start { request: 2, host: 1 }]);
+        assert!(matches!(steps[..], [Step { request: 2, host: 1, .. }]), "{steps:?}");
     }
 
     #[test]
     fn an_absent_host_sells_nothing() {
-        let mut policy = Bidding::new(2);
+        let mut policy = policy(2);
         let mut bench = Bench::new(&[0, 0]);
-        assert_eq!(bench.leave(&mut policy, 0), 0);
+        bench.leave(&mut policy, 0);
         assert_eq!(bench.create(&mut policy, 1, 1, 2), [1, 1]);
-        bench.leave(&mut policy, 1);
-        assert_eq!(bench.create(&mut policy, 2, 1, 1), [0; 0], "nobody sells");
-        assert_eq!(bench.come_back(&mut policy, 0), [Step::Start { request: 2, host: 0 }]);
+        assert_eq!(bench.create(&mut policy, 2, 1, 8).len(), 6);
+        let steps = bench.come_back(&mut policy, 0);
+        assert!(matches!(steps[..], [Step { host: 0, .. }, ..]), "{steps:?}");
+    }
+
+    #[test]
+    fn two_that_bid_the_same_for_one_place_do_not_both_get_it() {
+        let (hosts, mut random) = ([0, 1, 2], Randomness::new(1));
+        let mut seller = Bidding::new();
+        let mut hear = |event| {
+            let mut scene = Scene::new((0, 0), (0, 1), &hosts, 0, &mut random);
+            seller.on(event, &mut scene);
+            scene.into_actions()
+        };
+        let bid = |from| Event::Heard { from, message: Message::Bid { request: 1, amounts: vec![0] } };
+        assert_eq!(hear(bid(1)), [Action::Wake(AUCTION)]);
+        assert_eq!(hear(bid(2)), []);
+        let result = |to, won| Action::Send { to, message: Message::Result { request: 1, won } };
+        assert_eq!(hear(Event::Woken), [result(1, 1), result(2, 0)]);
     }
 }

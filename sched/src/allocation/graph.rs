@@ -4,7 +4,7 @@
 //! Exact by branch and bound up to [`EXACT`] processes; beyond, a greedy start improved by passes after Fiduccia and
 //! Mattheyses, with swaps for when constraints leave no room to move.
 
-use super::{Machines, Policy, Request, Step};
+use super::simulated::{Algorithm, Machines, Request, Step};
 
 /// Up to this many processes the best partition is found by complete search.
 pub const EXACT: usize = 12;
@@ -217,7 +217,7 @@ pub struct GraphTheoretic;
 /// A request is cut into parts of up to this many processes.
 const PART: usize = 4;
 
-impl Policy for GraphTheoretic {
+impl Algorithm for GraphTheoretic {
     fn name(&self) -> &'static str {
         "graph-theoretic"
     }
@@ -244,7 +244,7 @@ impl Policy for GraphTheoretic {
         machines.send(parts as u64);
         let placed = placed.unwrap_or_else(|| vec![0; count]);
         let host = |part: usize| loads.get(part).map_or(request.origin, |&(_, host)| host);
-        placed.into_iter().map(|part| Step::Start { request: request.id, host: host(part) }).collect()
+        placed.into_iter().map(|part| Step::asked(&request, host(part))).collect()
     }
 
     fn ended(&mut self, _: usize, _: &mut dyn Machines) -> Vec<Step> {

@@ -5,7 +5,7 @@
 //! passed up; the level that has enough splits it and sends the parts down, where less may turn up than was thought.
 
 use super::set::HostSet;
-use super::{Machines, Policy, Request, Step, here};
+use super::simulated::{Algorithm, Machines, Request, Step, here};
 use std::collections::BTreeSet;
 
 /// A manager: its level, from 1 just above the workers, and its number within the level.
@@ -187,7 +187,7 @@ impl Hierarchical {
     }
 }
 
-impl Policy for Hierarchical {
+impl Algorithm for Hierarchical {
     fn name(&self) -> &'static str {
         "hierarchical"
     }
@@ -218,7 +218,7 @@ impl Policy for Hierarchical {
                 self.report(worker, -1, machines);
             }
         }
-        workers.into_iter().map(|host| Step::Start { request: request.id, host }).collect()
+        workers.into_iter().map(|host| Step::asked(&request, host)).collect()
     }
 
     fn ended(&mut self, host: usize, machines: &mut dyn Machines) -> Vec<Step> {
@@ -231,7 +231,7 @@ impl Policy for Hierarchical {
         Vec::new()
     }
 
-    fn left(&mut self, host: usize, machines: &mut dyn Machines) {
+    fn left(&mut self, host: usize, machines: &mut dyn Machines) -> Vec<Step> {
         if self.free.remove(host) {
             self.report(host, -1, machines);
         }
@@ -240,6 +240,7 @@ impl Policy for Hierarchical {
             // The successor asks all its new subordinates, and notifies its superior.
             machines.send(2 * subordinates + 1);
         }
+        Vec::new()
     }
 
     fn returned(&mut self, host: usize, machines: &mut dyn Machines) -> Vec<Step> {
@@ -307,7 +308,7 @@ mod tests {
     fn a_returned_host_works_again_and_replaces_managers_that_all_died() {
         let mut tree = Hierarchical::new(8, 2);
         let mut bench = Bench::new(&[0; 8]);
-        assert_eq!(bench.leave(&mut tree, 0), 0);
+        assert_eq!(bench.leave(&mut tree, 0).0, 0);
         assert_eq!(bench.messages, 3 + 3 * 5, "all levels hear of it, and three posts are filled");
         assert_eq!((tree.manager(1, 0), tree.manager(3, 0)), (Some(1), Some(1)));
         bench.leave(&mut tree, 1);

@@ -1,7 +1,7 @@
 //! Active pulling behind the same interface: each batch has its task manager's [`Machine`], and each host a [`Node`] for it, as they
 //! run live.
 
-use super::{Machines, Policy, Request, Step};
+use super::simulated::{Algorithm, Machines, Request, Step};
 use crate::policy;
 use crate::pulling::{Node, Step as Said, application};
 use crate::task_manager::Machine;
@@ -31,6 +31,8 @@ struct Batch {
     nodes: Vec<Node>,
     /// Tasks that no host has been given.
     waiting: u64,
+    /// Its home.
+    origin: usize,
     /// The manager has given up what waits, as there was no host.
     given_up: bool,
 }
@@ -64,6 +66,7 @@ impl Batch {
             manager: Machine::default(),
             nodes: vec![Node::new(); hosts],
             waiting: request.count.into(),
+            origin: request.origin,
             given_up: false,
         }
     }
@@ -98,7 +101,8 @@ impl Batch {
                     let host = number(host);
                     self.waiting -= n;
                     *round.given.entry(host).or_default() += n;
-                    let start = Step::Start { request: self.id.number, host };
+                    let ways = if host == self.origin { 0 } else { 2 };
+                    let start = Step { request: self.id.number, host, ways };
                     round.steps.extend(std::iter::repeat_n(start, n as usize));
                     (host, self.nodes[host].tasks_given(threshold, round.load(host), Duration::ZERO))
                 }
@@ -162,7 +166,7 @@ impl Default for Pull {
     }
 }
 
-impl Policy for Pull {
+impl Algorithm for Pull {
     fn name(&self) -> &'static str {
         "active pulling"
     }
@@ -196,7 +200,7 @@ impl Policy for Pull {
     }
 
     /// When a host leaves it counts as having applied, so that no other waits for it, and nothing is granted.
-    fn left(&mut self, host: usize, machines: &mut dyn Machines) {
+    fn left(&mut self, host: usize, machines: &mut dyn Machines) -> Vec<Step> {
         self.away.insert(host);
         let mut round = Round::new(machines);
         for batch in &mut self.batches {
@@ -205,7 +209,7 @@ impl Policy for Pull {
             let messages = batch.tell(BatchMsg::NodeGone { batch: batch.id, host });
             batch.run(self.threshold, messages, &mut round);
         }
-        debug_assert!(round.steps.is_empty());
+        round.steps
     }
 
     fn returned(&mut self, host: usize, machines: &mut dyn Machines) -> Vec<Step> {
@@ -245,8 +249,8 @@ mod tests {
         let mut policy = Pull::new(1);
         assert_eq!(bench.create(&mut policy, 1, 0, 3).len(), 2);
         assert_eq!(bench.create(&mut policy, 2, 0, 1), [0; 0]);
-        assert_eq!(bench.end(&mut policy, 1), [Step::Start { request: 1, host: 1 }]);
-        assert_eq!(bench.end(&mut policy, 0), [Step::Start { request: 2, host: 0 }]);
+        assert_eq!(bench.end(&mut policy, 1), [Step { request: 1, host: 1, ways: 2 }]);
+        assert_eq!(bench.end(&mut policy, 0), [Step { request: 2, host: 0, ways: 0 }]);
         assert_eq!(bench.end(&mut policy, 0), []);
     }
 }

@@ -1,270 +1,409 @@
-//! Up-down: a coordinator that gives every owner a fair share (Mutka and Livny).
-//!
-//! A usage table has an entry per workstation. Processes on others' machines add points each second, requests that are
-//! not satisfied subtract, and with neither the score decays to 0. A processor that becomes free goes to the pending
-//! request of the owner with the lowest score.
+//! Up-down: a coordinator that gives every owner a fair share of the others' processors (Mutka and Livny).
 
-use super::set::HostSet;
-use super::{Machines, Policy, Request, Step, here};
+use super::agent::{Agent, Event, Scene};
+use super::census::Census;
+use super::promises::Promises;
+use super::usage::Usage;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Points that a second of use of one processor adds. Scores are counted in thousandths, times in milliseconds.
-const PENALTY: i64 = 10;
-/// Points that a second of waiting subtracts, however many requests wait.
-const CREDIT: i64 = 10;
-/// Points by which a second with neither brings a score nearer to 0.
-const DECAY: i64 = 5;
-
-/// An owner's line in the usage table.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Entry {
-    /// The score at `since`.
-    score: i64,
-    since: u64,
-    /// Processors in use that are not the owner's.
-    using: u32,
-    /// Requests that wait.
-    pending: VecDeque<u64>,
+/// The policy. A process runs at home if there is room. Otherwise its home asks the coordinator, at the centre, for a processor of another
+/// host. The coordinator keeps the [`Usage`] table; what it cannot grant waits until a processor is free.
+#[derive(Clone, Debug, Default)]
+pub struct UpDown {
+    /// Processes of this host that wait for the coordinator, by request.
+    wanted: BTreeMap<u64, u32>,
+    report: Option<Report>,
+    /// Processes of other hosts that run here by this policy, by home.
+    guests: BTreeMap<usize, u32>,
+    coordinator: Coordinator,
 }
 
-impl Entry {
-    /// Points per millisecond, in thousandths of a point; 0 also for one that decays.
-    fn rate(&self) -> i64 {
-        i64::from(self.using) * PENALTY - if self.pending.is_empty() { 0 } else { CREDIT }
+/// What the coordinator knows of this host.
+#[derive(Clone, Copy, Debug)]
+struct Report {
+    free: i64,
+    /// Processes of this host that it has granted processors of this host, and that have not begun.
+    own: u32,
+}
+
+/// The coordinator's part.
+#[derive(Clone, Debug, Default)]
+struct Coordinator {
+    usage: Usage,
+    hosts: Census<Host>,
+    /// Hosts with room.
+    with_room: BTreeSet<usize>,
+    /// What each owner's requests lack: processes, by owner and request.
+    pending: BTreeMap<(usize, u64), u32>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Host {
+    /// Free processors, as it has said last.
+    free: i64,
+    /// What it was granted and has not begun, by owner.
+    granted: Promises,
+    /// Processes of others that run there or are granted, by owner.
+    guests: BTreeMap<usize, u32>,
+}
+
+impl Host {
+    /// Free processors when all has begun that was granted.
+    fn room(&self, now: u64) -> i64 {
+        self.free - i64::from(self.granted.count(now))
     }
 
-    fn score(&self, now: u64) -> i64 {
-        let time = now.saturating_sub(self.since).min(1 << 40) as i64;
-        if self.using == 0 && self.pending.is_empty() {
-            self.score.signum() * (self.score.abs() - DECAY * time).max(0)
-        } else {
-            self.score.saturating_add(self.rate().saturating_mul(time))
+    /// A process of this owner has ended, or has not come.
+    fn over(&mut self, owner: usize) -> bool {
+        let Some(count) = self.guests.get_mut(&owner) else { return false };
+        *count -= 1;
+        if *count == 0 {
+            self.guests.remove(&owner);
         }
-    }
-
-    fn settle(&mut self, now: u64) {
-        self.score = self.score(now);
-        self.since = now;
+        true
     }
 }
 
-/// The usage table. An owner is a number from 0 on; a request a number of the caller's.
-///
-/// Also the batch queues' fair share ([`crate::queues`]): there an owner is a user.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Usage {
-    entries: Vec<Entry>,
-    /// Those with pending requests, by the line on which their score runs: all with the same number in use move alike,
-    /// so the order within a line holds while time goes by. Line: (using, score at time 0, owner).
-    lines: std::collections::BTreeMap<u32, BTreeSet<(i64, usize)>>,
+/// What hosts say to each other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Message {
+    /// To the coordinator: processors are wanted.
+    Want {
+        /// The sender's number of the request.
+        request: u64,
+        /// How many.
+        count: u32,
+    },
+    /// To the coordinator: none are wanted for this request any more.
+    Withdraw {
+        /// The sender's number of the request.
+        request: u64,
+    },
+    /// By the coordinator: these are yours.
+    Granted {
+        /// The receiver's number of the request.
+        request: u64,
+        /// The host with the processors.
+        host: usize,
+        /// How many.
+        count: u32,
+    },
+    /// To the coordinator: the request has been withdrawn meanwhile.
+    Unused {
+        /// The host that was granted.
+        host: usize,
+        /// How many of its processors are free all the same.
+        count: u32,
+    },
+    /// By the coordinator: there are none now.
+    Full {
+        /// The receiver's number of the request.
+        request: u64,
+    },
+    /// By the coordinator: say how you are, and what changes from now on.
+    Report,
+    /// The answer.
+    State {
+        /// Processors without work; negative if there is more work than processors.
+        free: i64,
+        /// Processes of others that run here, by home.
+        guests: Vec<(usize, u32)>,
+    },
+    /// To the coordinator: something has changed.
+    Change {
+        /// Processors without work; negative if there is more work than processors.
+        free: i64,
+        /// Granted processes have begun here: their home, and how many.
+        began: Option<(usize, u32)>,
+        /// A process of this host's has ended here.
+        ended: Option<usize>,
+    },
 }
 
-impl Usage {
-    /// A table without points.
+impl UpDown {
+    /// A policy under which nothing has happened.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An owner's score, in thousandths of a point.
-    pub fn score(&self, owner: usize, now: u64) -> i64 {
-        self.entries.get(owner).map_or(0, |entry| entry.score(now))
+    fn free_now(scene: &Scene<'_, Message>) -> i64 {
+        i64::from(scene.room) - i64::from(scene.load)
     }
 
-    /// A request that cannot be granted now.
-    pub fn wait(&mut self, owner: usize, request: u64, now: u64) {
-        self.change(owner, now, |entry| entry.pending.push_back(request));
-    }
-
-    /// The owner uses more processors.
-    pub fn acquire(&mut self, owner: usize, processors: u32, now: u64) {
-        self.change(owner, now, |entry| entry.using = entry.using.saturating_add(processors));
-    }
-
-    /// The owner uses fewer processors.
-    pub fn release(&mut self, owner: usize, processors: u32, now: u64) {
-        self.change(owner, now, |entry| entry.using = entry.using.saturating_sub(processors));
-    }
-
-    /// The owner whose pending request is next: the lowest score, of equal ones the first.
-    pub fn lowest(&self, now: u64) -> Option<usize> {
-        let firsts = self.lines.values().filter_map(BTreeSet::first);
-        firsts.map(|&(_, owner)| (self.score(owner, now), owner)).min().map(|(_, owner)| owner)
-    }
-
-    /// The owner's oldest pending request, which is looked at but stays.
-    pub fn next(&self, owner: usize) -> Option<u64> {
-        self.entries.get(owner)?.pending.front().copied()
-    }
-
-    /// Takes the owner's oldest pending request.
-    pub fn grant(&mut self, owner: usize, now: u64) -> Option<u64> {
-        let mut request = None;
-        self.change(owner, now, |entry| request = entry.pending.pop_front());
-        request
-    }
-
-    fn change(&mut self, owner: usize, now: u64, change: impl FnOnce(&mut Entry)) {
-        if self.entries.len() <= owner {
-            self.entries.resize(owner + 1, Entry::default());
-        }
-        self.unlist(owner);
-        self.entries[owner].settle(now);
-        change(&mut self.entries[owner]);
-        let entry = &self.entries[owner];
-        if !entry.pending.is_empty() {
-            let at_zero = entry.score.saturating_sub(entry.rate().saturating_mul(now.min(1 << 40) as i64));
-            self.lines.entry(entry.using).or_default().insert((at_zero, owner));
+    /// The coordinator hears what it does not know, if it has asked.
+    fn tell(&mut self, began: Option<(usize, u32)>, ended: Option<usize>, scene: &mut Scene<'_, Message>) {
+        let Some(report) = &mut self.report else { return };
+        let free = Self::free_now(scene);
+        if free != report.free || began.is_some() || ended.is_some() {
+            report.free = free;
+            scene.send(scene.centre, Message::Change { free, began, ended });
         }
     }
 
-    fn unlist(&mut self, owner: usize) {
-        let entry = &self.entries[owner];
-        if entry.pending.is_empty() {
-            return;
-        }
-        let at_zero =
-            entry.score.saturating_sub(entry.rate().saturating_mul(entry.since.min(1 << 40) as i64));
-        if let Some(line) = self.lines.get_mut(&entry.using) {
-            line.remove(&(at_zero, owner));
-            if line.is_empty() {
-                self.lines.remove(&entry.using);
+    fn state(&mut self, scene: &mut Scene<'_, Message>) {
+        let free = Self::free_now(scene);
+        self.report = Some(Report { free, own: 0 });
+        let guests = self.guests.iter().map(|(&home, &count)| (home, count)).collect();
+        scene.send(scene.centre, Message::State { free, guests });
+    }
+
+    fn ended(&mut self, home: usize, placed: bool, scene: &mut Scene<'_, Message>) {
+        let guests = self.guests.get_mut(&home).filter(|_| placed && home != scene.own);
+        let is_guest = guests.is_some();
+        if let Some(count) = guests {
+            *count -= 1;
+            if *count == 0 {
+                self.guests.remove(&home);
             }
         }
-    }
-}
-
-/// Of a host that runs nothing.
-const NOBODY: u32 = u32::MAX;
-
-/// The policy: a host that is busy asks the coordinator for another; one process to a processor.
-#[derive(Clone, Debug)]
-pub struct UpDown {
-    usage: Usage,
-    free: HostSet,
-    /// The owner of the process on each host: its own, another, or `NOBODY`.
-    users: Vec<u32>,
-}
-
-impl UpDown {
-    /// All hosts are free.
-    pub fn new(hosts: usize) -> Self {
-        Self { usage: Usage::new(), free: HostSet::full(hosts), users: vec![NOBODY; hosts] }
+        self.tell(None, is_guest.then_some(home), scene);
     }
 
-    /// A host has nothing to do: it goes to the request that waits for it most, or is free.
-    fn offer(&mut self, host: usize, machines: &mut dyn Machines) -> Vec<Step> {
-        let now = machines.now();
-        let Some(owner) = self.usage.lowest(now) else {
-            self.free.insert(host);
-            return Vec::new();
+    fn began(&mut self, home: usize, count: u32, placed: bool, scene: &mut Scene<'_, Message>) {
+        if placed && home != scene.own {
+            *self.guests.entry(home).or_default() += count;
+        }
+        let granted = match &mut self.report {
+            Some(report) if placed && home == scene.own => {
+                let granted = count.min(report.own);
+                report.own -= granted;
+                granted
+            }
+            _ if placed => count,
+            _ => 0,
         };
-        let Some(request) = self.usage.grant(owner, now) else { return Vec::new() };
-        machines.send(1);
-        self.grant(owner, host, now);
-        vec![Step::Start { request, host }]
+        self.tell(Some((home, granted)).filter(|_| granted > 0), None, scene);
     }
 
-    fn grant(&mut self, owner: usize, host: usize, now: u64) {
-        self.free.remove(host);
-        self.users[host] = owner as u32;
-        if owner != host {
-            self.usage.acquire(owner, 1, now);
+    fn granted(&mut self, request: u64, host: usize, count: u32, scene: &mut Scene<'_, Message>) {
+        let wanted = self.wanted.get_mut(&request);
+        let used = wanted.as_deref().map_or(0, |&wanted| wanted.min(count));
+        if let Some(wanted) = wanted {
+            *wanted -= used;
+            if *wanted == 0 {
+                self.wanted.remove(&request);
+            }
         }
+        if used < count {
+            scene.send(scene.centre, Message::Unused { host, count: count - used });
+        }
+        if let Some(report) = self.report.as_mut().filter(|_| host == scene.own) {
+            report.own += used;
+        }
+        scene.start(request, host, used);
     }
 
-    /// A host's process is there no more.
-    fn release(&mut self, host: usize, now: u64) {
-        let Some(user) = self.users.get_mut(host) else { return };
-        let owner = std::mem::replace(user, NOBODY);
-        if owner != NOBODY && owner as usize != host {
-            self.usage.release(owner as usize, 1, now);
+    fn heard(&mut self, from: usize, message: Message, scene: &mut Scene<'_, Message>) {
+        match message {
+            Message::Granted { request, host, count } => self.granted(request, host, count, scene),
+            Message::Unused { host, count } => self.coordinator.unused(from, host, count, scene),
+            Message::Full { request } => scene.no_room(request),
+            Message::Report => self.state(scene),
+            Message::Want { request, count } => self.coordinator.wanted(from, request, count, scene),
+            Message::Withdraw { request } => {
+                self.coordinator.usage.withdraw(from, request, scene.now);
+                self.coordinator.pending.remove(&(from, request));
+            }
+            Message::State { free, guests } => self.coordinator.state(from, free, guests, scene),
+            Message::Change { free, began, ended } => {
+                self.coordinator.changed(from, free, (began, ended), scene)
+            }
         }
     }
 }
 
-impl Policy for UpDown {
-    fn name(&self) -> &'static str {
-        "up-down"
+impl Coordinator {
+    fn wanted(&mut self, owner: usize, request: u64, count: u32, scene: &mut Scene<'_, Message>) {
+        self.hosts.take(|| Message::Report, scene);
+        self.usage.wait(owner, request, scene.now);
+        *self.pending.entry((owner, request)).or_default() += count;
+        self.grant(scene);
+        if self.hosts.is_complete() && self.pending.contains_key(&(owner, request)) {
+            scene.send(owner, Message::Full { request });
+        }
     }
 
-    fn created(&mut self, request: Request, machines: &mut dyn Machines) -> Vec<Step> {
-        let now = machines.now();
-        if request.origin >= self.users.len() {
-            return here(&request).collect();
+    fn state(&mut self, host: usize, free: i64, guests: Vec<(usize, u32)>, scene: &mut Scene<'_, Message>) {
+        for &(owner, count) in &guests {
+            self.usage.acquire(owner, count, scene.now);
         }
-        let mut steps = Vec::new();
-        for _ in 0..request.count {
-            let host = if self.free.contains(request.origin) {
-                Some(request.origin)
-            } else {
-                machines.send(1);
-                self.free.next(0)
-            };
-            if let Some(host) = host {
-                // The coordinator's answer, or the note that the owner uses its own machine.
-                machines.send(1);
-                self.grant(request.origin, host, now);
-                steps.push(Step::Start { request: request.id, host });
-            } else {
-                self.usage.wait(request.origin, request.id, now);
+        let before =
+            self.hosts.answered(host, Host { free, guests: guests.into_iter().collect(), ..Host::default() });
+        self.release(before.unwrap_or_default(), scene.now);
+        self.note_room(host, scene.now);
+        if self.hosts.is_complete() {
+            self.grant(scene);
+            for &(owner, request) in self.pending.keys() {
+                scene.send(owner, Message::Full { request });
             }
         }
-        steps
     }
 
-    fn ended(&mut self, host: usize, machines: &mut dyn Machines) -> Vec<Step> {
-        let now = machines.now();
-        machines.send(1);
-        self.release(host, now);
-        self.offer(host, machines)
+    fn changed(
+        &mut self,
+        host: usize,
+        free: i64,
+        (began, ended): (Option<(usize, u32)>, Option<usize>),
+        scene: &mut Scene<'_, Message>,
+    ) {
+        let Some(known) = self.hosts.get_mut(host) else { return };
+        known.free = free;
+        if let Some((owner, count)) = began {
+            known.granted.settle(owner, count);
+        }
+        if let Some(owner) = ended.filter(|&owner| known.over(owner)) {
+            self.usage.release(owner, 1, scene.now);
+        }
+        for owner in known.granted.take_overdue(scene.now) {
+            if known.over(owner) {
+                self.usage.release(owner, 1, scene.now);
+            }
+        }
+        self.note_room(host, scene.now);
+        self.grant(scene);
     }
 
-    fn left(&mut self, host: usize, machines: &mut dyn Machines) {
-        // The coordinator notices when the host does not answer.
-        machines.send(1);
-        self.free.remove(host);
-        self.release(host, machines.now());
+    fn unused(&mut self, owner: usize, host: usize, count: u32, scene: &mut Scene<'_, Message>) {
+        let Some(known) = self.hosts.get_mut(host) else { return };
+        known.granted.settle(owner, count);
+        for _ in 0..count {
+            if known.over(owner) {
+                self.usage.release(owner, 1, scene.now);
+            }
+        }
+        self.note_room(host, scene.now);
+        self.grant(scene);
     }
 
-    fn returned(&mut self, host: usize, machines: &mut dyn Machines) -> Vec<Step> {
-        machines.send(1);
-        self.offer(host, machines)
+    fn note_room(&mut self, host: usize, now: u64) {
+        if self.hosts.get_mut(host).is_some_and(|host| host.room(now) > 0) {
+            self.with_room.insert(host);
+        } else {
+            self.with_room.remove(&host);
+        }
+    }
+
+    /// What is free goes to the owners with the lowest scores.
+    fn grant(&mut self, scene: &mut Scene<'_, Message>) {
+        while self.hosts.is_complete()
+            && let Some(&host) = self.with_room.first()
+            && let Some(owner) = self.usage.lowest(scene.now)
+        {
+            self.grant_to(owner, host, scene);
+        }
+    }
+
+    fn grant_to(&mut self, owner: usize, host: usize, scene: &mut Scene<'_, Message>) {
+        let (Some(request), Some(known)) = (self.usage.next(owner), self.hosts.get_mut(host)) else { return };
+        let pending = self.pending.get(&(owner, request)).copied().unwrap_or(0);
+        let count = pending.min(u32::try_from(known.room(scene.now)).unwrap_or(0));
+        for _ in 0..count {
+            known.granted.add(owner, scene.now);
+        }
+        if owner != host && count > 0 {
+            *known.guests.entry(owner).or_default() += count;
+            self.usage.acquire(owner, count, scene.now);
+        }
+        if count > 0 {
+            scene.send(owner, Message::Granted { request, host, count });
+        }
+        if pending == count {
+            self.pending.remove(&(owner, request));
+            self.usage.grant(owner, scene.now);
+        } else if let Some(pending) = self.pending.get_mut(&(owner, request)) {
+            *pending -= count;
+        }
+        self.note_room(host, scene.now);
+    }
+
+    fn release(&mut self, host: Host, now: u64) {
+        for (owner, count) in host.guests {
+            self.usage.release(owner, count, now);
+        }
+    }
+
+    fn gone(&mut self, host: usize, scene: &mut Scene<'_, Message>) {
+        if let Some(known) = self.hosts.gone(host) {
+            self.release(known, scene.now);
+        }
+        self.with_room.remove(&host);
+        let requests: Vec<(usize, u64)> =
+            self.pending.keys().filter(|&&(owner, _)| owner == host).copied().collect();
+        for (owner, request) in requests {
+            self.pending.remove(&(owner, request));
+            self.usage.withdraw(owner, request, scene.now);
+        }
+        self.grant(scene);
+    }
+}
+
+impl Agent for UpDown {
+    type Message = Message;
+
+    fn on(&mut self, event: Event<Message>, scene: &mut Scene<'_, Message>) {
+        match event {
+            Event::Created { request, count } => {
+                let started = count.min(scene.free());
+                let count = scene.start_here(request, count, started);
+                if let Some(report) = self.report.as_mut().filter(|_| started > 0) {
+                    // Before they have begun: the coordinator must not grant their processors to the rest.
+                    report.free = Self::free_now(scene) - i64::from(started);
+                    let free = report.free;
+                    scene.send(scene.centre, Message::Change { free, began: None, ended: None });
+                }
+                if count > 0 {
+                    *self.wanted.entry(request).or_default() += count;
+                    scene.send(scene.centre, Message::Want { request, count });
+                }
+            }
+            Event::Dropped { request } => {
+                if self.wanted.remove(&request).is_some() {
+                    scene.send(scene.centre, Message::Withdraw { request });
+                }
+            }
+            Event::Heard { from, message } => self.heard(from, message, scene),
+            Event::Began { home, count, placed } => self.began(home, count, placed, scene),
+            Event::Ended { home, placed } => self.ended(home, placed, scene),
+            Event::Load => self.tell(None, None, scene),
+            Event::Joined(_) if scene.own == scene.centre && !self.coordinator.pending.is_empty() => {
+                self.coordinator.hosts.take(|| Message::Report, scene);
+            }
+            Event::Gone(host) => {
+                self.guests.remove(&host);
+                self.coordinator.gone(host, scene);
+            }
+            Event::Centre => {
+                if scene.own != scene.centre {
+                    self.coordinator = Coordinator::default();
+                }
+                // The new coordinator has heard nothing of this host.
+                if self.report.is_some() {
+                    self.state(scene);
+                }
+                for (&request, &count) in &self.wanted {
+                    scene.send(scene.centre, Message::Want { request, count });
+                }
+            }
+            Event::Woken | Event::Joined(_) => {}
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::simulated::Agents;
     use super::super::testing::Bench;
     use super::*;
-    use proptest::prelude::*;
 
-    #[test]
-    fn scores_go_up_and_down() {
-        let mut usage = Usage::new();
-        usage.acquire(0, 1, 0);
-        assert_eq!(usage.score(0, 3000), 30_000, "3 seconds at 10 points");
-        usage.acquire(0, 1, 3000);
-        assert_eq!(usage.score(0, 4000), 50_000);
-        usage.wait(0, 7, 4000);
-        assert_eq!(usage.score(0, 5000), 60_000, "two in use, one waits");
-        usage.release(0, 1, 5000);
-        usage.release(0, 1, 5000);
-        assert_eq!(usage.score(0, 6000), 50_000);
-        assert_eq!(usage.grant(0, 6000), Some(7));
-        assert_eq!(usage.score(0, 7000), 45_000, "with neither it decays");
-        assert_eq!(usage.score(0, 1_000_000), 0, "and gets to 0, not beyond");
-        usage.wait(1, 8, 0);
-        usage.grant(1, 1000);
-        assert_eq!(usage.score(1, 1000), -10_000);
-        assert_eq!(usage.score(1, 2000), -5000, "from below as well");
-        assert_eq!(usage.score(9, 0), 0);
+    fn policy(hosts: usize) -> Agents<UpDown> {
+        Agents::new("up-down", hosts, None, UpDown::new)
     }
 
     #[test]
     fn a_freed_processor_goes_to_the_lowest_score() {
         // Owner 0 has taken all four; then 1 and 0 want more.
-        let mut policy = UpDown::new(4);
+        let mut policy = policy(4);
         let mut bench = Bench::new(&[0; 4]);
         assert_eq!(bench.create(&mut policy, 1, 0, 4), [0, 1, 2, 3]);
         bench.now = 1000;
@@ -272,42 +411,61 @@ mod tests {
         bench.now = 2000;
         assert_eq!(bench.create(&mut policy, 3, 1, 1), [0; 0]);
         bench.now = 3000;
-        assert_eq!(bench.end(&mut policy, 3), [Step::Start { request: 3, host: 3 }], "the light user first");
-        assert_eq!(bench.end(&mut policy, 2), [Step::Start { request: 2, host: 2 }]);
+        let freed = |steps: &[super::super::Step]| {
+            steps.iter().map(|step| (step.request, step.host)).collect::<Vec<_>>()
+        };
+        assert_eq!(freed(&bench.end(&mut policy, 3)), [(3, 3)], "the light user first");
+        assert_eq!(freed(&bench.end(&mut policy, 2)), [(2, 2)]);
     }
 
     #[test]
     fn a_host_that_is_away_is_not_given_and_one_that_returns_is() {
-        let mut policy = UpDown::new(3);
+        let mut policy = policy(3);
         let mut bench = Bench::new(&[0; 3]);
         assert_eq!(bench.create(&mut policy, 1, 0, 2), [0, 1]);
-        assert_eq!(bench.leave(&mut policy, 1), 1);
-        assert_eq!(bench.leave(&mut policy, 2), 0);
+        assert_eq!(bench.leave(&mut policy, 1).0, 1);
+        assert_eq!(bench.leave(&mut policy, 2).0, 0);
         assert_eq!(bench.create(&mut policy, 1, 0, 1), [0; 0], "no host is left");
-        assert_eq!(bench.come_back(&mut policy, 2), [Step::Start { request: 1, host: 2 }]);
+        let steps = bench.come_back(&mut policy, 2);
+        assert_eq!(steps.iter().map(|step| (step.request, step.host)).collect::<Vec<_>>(), [(1, 2)]);
         assert_eq!(bench.come_back(&mut policy, 1), []);
         assert_eq!(bench.create(&mut policy, 2, 0, 1), [1]);
     }
 
-    proptest! {
-        /// The lines find the same owner as looking at all.
-        #[test]
-        fn lowest_is_lowest(steps in proptest::collection::vec((0..4_u8, 0..6_usize, 0..3000_u64), 0..80)) {
-            let (mut usage, mut now) = (Usage::new(), 0);
-            let mut pending = [0; 6];
-            for (kind, owner, pause) in steps {
-                now += pause;
-                match kind {
-                    0 => usage.acquire(owner, 1, now),
-                    1 => usage.release(owner, 1, now),
-                    2 => { usage.wait(owner, 1, now); pending[owner] += 1; }
-                    _ => if usage.grant(owner, now).is_some() { pending[owner] -= 1; },
-                }
-                let naive = (0..6).filter(|&owner| pending[owner] > 0).min_by_key(|&owner| (usage.score(owner, now), owner));
-                let found = usage.lowest(now);
-                prop_assert_eq!(found.map(|owner| usage.score(owner, now)), naive.map(|owner| usage.score(owner, now)));
-                prop_assert!(found.is_none_or(|owner| pending[owner] > 0));
-            }
-        }
+    #[test]
+    fn what_a_home_keeps_is_no_room_for_the_rest() {
+        let hosts = [0, 1];
+        let mut random = super::super::agent::Randomness::new(1);
+        let mut agent = UpDown::new();
+        let mut hear = |load, event| {
+            let mut scene = Scene::new((0, 0), (load, 2), &hosts, 0, &mut random);
+            agent.on(event, &mut scene);
+            scene.into_actions()
+        };
+        hear(0, Event::Heard { from: 0, message: Message::Report });
+        let said = hear(0, Event::Created { request: 1, count: 5 });
+        let change = Message::Change { free: 0, began: None, ended: None };
+        let want = Message::Want { request: 1, count: 3 };
+        use super::super::agent::Action::{Send, Start};
+        assert_eq!(
+            said,
+            [
+                Start { request: 1, host: 0, count: 2 },
+                Send { to: 0, message: change },
+                Send { to: 0, message: want }
+            ]
+        );
+        assert_eq!(hear(2, Event::Began { home: 0, count: 2, placed: true }), [], "it has been said");
+    }
+
+    #[test]
+    fn another_coordinator_hears_all_that_the_first_one_knew() {
+        let mut policy = policy(4);
+        let mut bench = Bench::new(&[0; 4]);
+        assert_eq!(bench.create(&mut policy, 1, 1, 4), [1, 0, 2, 3]);
+        assert_eq!(bench.create(&mut policy, 2, 2, 1), [0; 0]);
+        assert_eq!(bench.leave(&mut policy, 0), (1, 0), "the coordinator's host");
+        let steps = bench.end(&mut policy, 3);
+        assert_eq!(steps.iter().map(|step| (step.request, step.host)).collect::<Vec<_>>(), [(2, 3)]);
     }
 }

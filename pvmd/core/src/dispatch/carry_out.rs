@@ -29,6 +29,7 @@ impl Core {
             Effect::Reply(to, body) => self.reply(to, body),
             Effect::SendBatch(to, message) => self.send_batch(to, &message),
             Effect::Place(manager, placement) => self.place(manager, placement),
+            Effect::TellAgent(policy, event) => self.agents.tell(policy, event),
             Effect::StartManager => self.start_manager(),
             Effect::EndManager(manager) => self.end_manager(manager),
             Effect::StartTasks(id) => self.start_tasks(id),
@@ -61,7 +62,8 @@ impl Core {
             let is_there = |tid: Tid| match tid.host() {
                 _ if tid == group::keeper() => true,
                 Some(host) if host == core.config.index => tasks.get(tid).is_some(),
-                Some(host) => tid.is_task() && hosts.is_reachable(host),
+                // A deputy that was deleted keeps its link for a while.
+                Some(host) => tid.is_task() && hosts.is_welcome(host) && hosts.is_reachable(host),
                 None => false,
             };
             core.notifies.on_request(tid, request, is_there, |host| hosts.contains(host), out);

@@ -92,6 +92,9 @@ impl Core {
         for batch in self.node.open_batches() {
             writeln!(out, "batch {} of host {} has tasks to give", batch.number, batch.home)?;
         }
+        for summary in self.agents.summaries() {
+            writeln!(out, "{summary}")?;
+        }
         if let Some(adding) = self.master_state().and_then(|master| master.adding()) {
             write!(out, "{adding}")?;
         }

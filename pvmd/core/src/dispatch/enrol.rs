@@ -402,6 +402,7 @@ impl Core {
         self.forget_neighbours(tid, std::mem::take(&mut task.neighbours));
         self.clear_flow(tid);
         self.report_end(&task, status);
+        self.agents_ended(&task);
         self.trace_ended(&task, status);
         self.observed_end(&task, status);
         self.task_gone(tid);

@@ -3,6 +3,7 @@
 use crate::Core;
 use crate::addresses::Waiter;
 use crate::event::Action;
+use crate::spawn::AgentEvent;
 use crate::timers::Timer;
 use pvm_wire::HostIndex;
 use pvm_wire::daemon::{FromMaster, MasterRequest, ToMaster};
@@ -28,6 +29,7 @@ impl Core {
         }
         info!(%host, reign, "is the master");
         self.hosts.set_master(Some(host));
+        self.agents.tell_all(|_| AgentEvent::Centre);
         self.loads.new_master();
         self.watching.note_change();
         for timer in [Timer::Orphan, Timer::Candidate] {

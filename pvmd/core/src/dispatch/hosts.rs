@@ -3,6 +3,7 @@
 use crate::event::Action;
 use crate::master::{Command, END, Master};
 use crate::spawn::SIGTERM;
+use crate::spawn::{AgentEvent, number};
 use crate::tasks::Origin;
 use crate::{Core, Life};
 use pvm_wire::HostIndex;
@@ -55,6 +56,9 @@ impl Core {
             core.observers.hosts_added(others, out);
         });
         self.home(|home, at| home.hosts_added(added, at));
+        for &host in added {
+            self.agents.tell_all(|_| AgentEvent::Joined(number(host)));
+        }
         self.loads_of_members(added);
     }
 
@@ -117,6 +121,7 @@ impl Core {
         self.node.home_gone(host);
         self.loads.gone(host);
         self.end_tied_tasks(host);
+        self.agents.tell_all(|_| AgentEvent::Gone(number(host)));
         self.home(|home, at| home.host_gone(host, at));
         self.fail_pending(host);
     }

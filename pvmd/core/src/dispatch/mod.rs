@@ -1,5 +1,6 @@
 //! What the core does about each event: it has the concerns decide, and carries out what follows.
 
+mod agents;
 mod carry_out;
 mod census;
 mod check;

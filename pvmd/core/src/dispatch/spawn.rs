@@ -7,8 +7,9 @@ use crate::effect::{Placement, Started};
 use crate::event::{Action, Cookie, Program};
 use crate::flow::Source;
 use crate::pending::Query;
-use crate::spawn::{ExecTo, Home, Node, Offer, Order, SIGKILL, SIGTERM, program};
+use crate::spawn::{ExecTo, Home, Node, Offer, Order, Placed, SIGKILL, SIGTERM, program};
 use crate::tasks::{Item, Origin, Report, Task, Tasks};
+use pvm_sched::policy::Policy;
 use pvm_wire::batch::{BatchId, BatchMsg};
 use pvm_wire::calls::spawn::{BatchList, Batches};
 use pvm_wire::codes::{BATCH_TAG, Sm};
@@ -161,6 +162,9 @@ impl Core {
         // A resource manager orders tasks for others, and says no more of those than the parent.
         let home = || self.node.home_of(id).or_else(|| Tid::from_raw(order.parent.max(0)).host());
         let tied_to = if spawn.flags & flags::TIED != 0 { home() } else { None };
+        let policy = spawn.policy.parse().ok().filter(|policy: &Policy| policy.has_agents());
+        let placed =
+            policy.filter(|_| batch.is_some()).zip(home()).map(|(policy, home)| Placed { policy, home });
         let mut cookies = Vec::new();
         for number in order.next..end {
             let announced = self.announce(|task| {
@@ -170,6 +174,7 @@ impl Core {
                 task.trace = spawn.trace;
                 task.spawn_flags = spawn.flags;
                 task.tied_to = tied_to;
+                task.placed = placed;
                 task.name.clone_from(&spawn.file);
                 let item = batch.filter(|_| queued);
                 let item = item.map(|batch| Item { batch, number: order.first + number as u32 });
@@ -180,6 +185,9 @@ impl Core {
                 self.enlist(tid, team);
             }
             cookies.push(cookie);
+        }
+        if !cookies.is_empty() {
+            self.agents_began(placed, cookies.len() as u32);
         }
         cookies
     }
@@ -247,6 +255,7 @@ impl Core {
                 if let Some(task) = self.tasks.remove(tid) {
                     // A process may have enrolled in its place.
                     self.teams(|teams, tasks, at| teams.task_over(&task, tasks, at));
+                    self.agents_ended(&task);
                 }
                 // Who knows its id may watch it: the master does if it was to be in a group.
                 self.task_gone(tid);

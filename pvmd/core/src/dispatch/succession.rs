@@ -6,6 +6,7 @@ use crate::effect::{Effect, Effects};
 use crate::event::Action;
 use crate::links::Link;
 use crate::master::{Command, Master};
+use crate::spawn::AgentEvent;
 use crate::timers::Timer;
 use crate::{Core, Life};
 use pvm_wire::HostIndex;
@@ -376,6 +377,7 @@ impl Core {
             }
         }
         self.hosts.set_master(Some(own));
+        self.agents.tell_all(|_| AgentEvent::Centre);
         self.loads.new_master();
         self.watching.note_change();
     }

@@ -5,7 +5,7 @@ use super::managers::Managers;
 use super::notices::Notices;
 use super::progress::Spawn;
 use super::queue::Queues;
-use super::state::{Effect, Event};
+use super::state::{Effect, Event, State};
 use crate::addresses::SpawnId;
 use crate::decision::Decision;
 use pvm_sched::placement::{Portion, proportional};
@@ -98,6 +98,9 @@ impl Home {
                 Effect::Free(manager) => self.free_manager(manager, id, at),
                 Effect::TellMore(manager, more) => self.tell_more(manager, id, more, at),
                 Effect::Divide => self.divide(id, at),
+                Effect::TellAgents(more) => self.tell_agents(id, more, at),
+                Effect::DismissAgents => self.dismiss_agents(id, at),
+                Effect::DivideNow => self.divide_now(id, at),
                 Effect::Refuse { error, reason } => self.refuse_waiting(id, error, reason, at),
                 Effect::Fail(error) => self.fail_waiting(id, error, at),
                 Effect::CloseNodes => self.close_nodes(id, at),
@@ -107,9 +110,11 @@ impl Home {
 
     /// Has the waiting tasks handed out, `more` of them new, unless the parent has to take its notices first.
     pub(super) fn hand_out(&mut self, id: SpawnId, more: u32, at: &mut Decision<'_>) {
-        let waits = self.spawns.get(&id).is_some_and(|spawn| spawn.placing.waiting() > 0);
-        if waits && !self.is_held(id) {
-            self.step(id, Event::TasksWait { more }, at);
+        let Some(placing) = self.spawns.get(&id).map(|spawn| &spawn.placing) else { return };
+        let has_agents = placing.policy.has_agents();
+        if placing.waiting() > 0 && !self.is_held(id) {
+            let event = if has_agents { Event::AgentsWanted { more } } else { Event::TasksWait { more } };
+            self.step(id, event, at);
         }
     }
 
@@ -127,19 +132,44 @@ impl Home {
     /// Tasks that no host's limit allows are divided all the same: they take the places of what has ended meanwhile. For what
     /// finds none the hosts say so.
     fn divide(&mut self, id: SpawnId, at: &mut Decision<'_>) {
-        let (batch, nodes) = (self.batch_id(id), self.batch_nodes(id, at));
         let Some(spawn) = self.spawns.get_mut(&id) else { return };
-        let waiting = spawn.placing.waiting();
-        let is_rest = spawn.call_mut().is_some_and(|call| call.open == waiting as usize);
-        if waiting == 0 || !is_rest {
+        let waiting = spawn.placing.waiting() as usize;
+        if spawn.call_mut().is_some_and(|call| call.open == waiting) {
+            self.divide_now(id, at);
+        }
+    }
+
+    /// Divides what waits of a spawn in proportion to capability and whatever room there is. Tasks of a queued batch wait for room, but
+    /// one at a time gets its turn, or a batch might stand still for good.
+    fn divide_now(&mut self, id: SpawnId, at: &mut Decision<'_>) {
+        let (batch, mut nodes) = (self.batch_id(id), self.batch_nodes(id, at));
+        // What goes to a host that cannot be reached comes back at once.
+        nodes.retain(|node| at.hosts.is_reachable(node.host));
+        let Some(spawn) = self.spawns.get_mut(&id) else { return };
+        let waiting = match (spawn.placing.waiting(), spawn.queue()) {
+            (waiting, Some(queue)) => waiting.min(u32::from(queue.total == queue.over() + waiting)),
+            (waiting, None) => waiting,
+        };
+        if waiting == 0 {
             return;
+        }
+        if nodes.is_empty() {
+            return self.unplaceable(id, PvmError::NoHost, "no host is left that could run it", at);
         }
         let portion = |node: &Node| Portion { capability: node.capability, has: 0, limit: u64::MAX };
         let parts = proportional(waiting.into(), &nodes.iter().map(portion).collect::<Vec<_>>());
         for (node, n) in nodes.iter().zip(parts) {
-            for range in spawn.placing.take(node.host, n as u32) {
+            let ranges = spawn.placing.take(node.host, n as u32);
+            if spawn.placing.policy.has_agents() && !ranges.is_empty() {
+                spawn.placing.count_grant(node.host, n as u32, None);
+            }
+            for range in ranges {
                 spawn.order(id, node.host, range, Some(batch), at.out);
             }
+        }
+        if spawn.state() == State::Placed {
+            self.dismiss_agents(id, at);
+            self.tell_agents(id, None, at);
         }
     }
 }

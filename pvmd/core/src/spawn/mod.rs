@@ -2,8 +2,10 @@
 //!
 //! As [*home*](home) of a spawn, the spawner's daemon, this daemon knows what is to become of each task ([`progress`]; `queue`, if the
 //! spawn has returned already), how far the spawn is ([`state`]) and which manager hands out what waits ([`managers`]).
-//! As [*node*](node) it starts tasks on request, and asks the managers of other tasks' spawns for work ([`pulling`]).
+//! As [*node*](node) it starts tasks on request, and asks the managers of other tasks' spawns for work ([`pulling`]). By some policies it
+//! is no manager that finds hosts for what waits, but an agent on each host ([`agents`]).
 
+mod agents;
 mod home;
 mod lightly;
 mod managers;
@@ -18,6 +20,7 @@ mod refusals;
 mod request;
 mod state;
 
+pub(crate) use agents::{AgentAction, AgentEvent, Agents, Placed, View, host_of, number};
 pub(crate) use home::Home;
 pub(crate) use node::{Exec, ExecTo, Node, Order, program};
 pub(crate) use pulling::Offer;

@@ -68,7 +68,7 @@ impl Home {
         &mut self,
         id: SpawnId,
         spawner: Tid,
-        request: SpawnRequest,
+        mut request: SpawnRequest,
         kind: Kind,
         Demand { count, policy }: Demand,
         at: &mut Decision<'_>,
@@ -76,6 +76,12 @@ impl Home {
         let hosts = chosen_hosts(&request, at);
         let names_host = request.flags & (flags::HOST | flags::HOST_COMPLEMENT) == flags::HOST;
         let newcomers = request.flags & (flags::HOST | flags::ARCH) == 0;
+        // Agents place tasks on any host.
+        let policy = if newcomers || !policy.has_agents() { policy } else { Policy::ActivePulling };
+        if policy.has_agents() {
+            // The nodes tell their agents.
+            policy.name().clone_into(&mut request.policy);
+        }
         let nowhere = no_host_for(&request);
         let pinned = match (&hosts[..], &kind) {
             (&[host], Kind::Call(_)) if names_host => Some(host),

@@ -16,6 +16,8 @@ pub(crate) enum State {
     Managed(Tid),
     /// As before, but no node may be given more within its limit: what waits is divided when all else is settled.
     Dividing(Tid),
+    /// The agents of its policy place what waits.
+    Placed,
     /// What waits cannot be placed: it fails as fast as the parent takes its notices.
     Failing(PvmError),
     /// Nothing more is started.
@@ -29,6 +31,8 @@ pub(crate) enum State {
 pub(crate) enum Event<'a> {
     /// There are tasks that wait, this many more than before, and the parent takes its notices.
     TasksWait { more: u32 },
+    /// As before, in a spawn by a policy of agents.
+    AgentsWanted { more: u32 },
     /// This manager is free for the spawn, whose turn it is.
     Assigned(Tid),
     /// Its manager has died.
@@ -39,6 +43,8 @@ pub(crate) enum Event<'a> {
     Held,
     /// No node may be given more within its limit.
     LimitsReached,
+    /// No host has room for what waits, the agents say, or they take too long.
+    NoRoom,
     /// The fate of some more tasks is known.
     Settled,
     /// What waits of a spawn whose caller waits for an answer cannot be placed.
@@ -64,6 +70,12 @@ pub(crate) enum Effect<'a> {
     TellMore(Tid, u32),
     /// Divide what waits among the nodes, if all else is settled.
     Divide,
+    /// Tell the agents that tasks wait: all of them, or this many more.
+    TellAgents(Option<u32>),
+    /// Tell the agents that none wait.
+    DismissAgents,
+    /// Divide what waits among the nodes, if the caller waits for an answer.
+    DivideNow,
     /// What waits is refused at once.
     Refuse { error: PvmError, reason: &'a str },
     /// What waits fails while the parent takes its notices.
@@ -83,47 +95,59 @@ impl State {
 
     /// The table.
     pub fn next(self, event: Event<'_>) -> (Self, Vec<Effect<'_>>) {
-        use State::{Cancelled, Dividing, Failing, InLine, Managed, Over, Pinned, Resting};
+        use State::{Cancelled, Dividing, Failing, InLine, Managed, Over, Pinned, Placed, Resting};
         let unchanged = (self, Vec::new());
         match event {
             Event::TasksWait { more } => match self {
                 Resting | InLine => (InLine, vec![Effect::FindManager]),
                 Managed(manager) | Dividing(manager) => (self, vec![Effect::TellMore(manager, more)]),
                 Failing(error) => (self, vec![Effect::Fail(error)]),
-                Pinned | Cancelled | Over => unchanged,
+                Pinned | Placed | Cancelled | Over => unchanged,
+            },
+            Event::AgentsWanted { more } => match self {
+                Resting => (Placed, vec![Effect::TellAgents(None)]),
+                Placed => (self, vec![Effect::TellAgents(Some(more))]),
+                Failing(error) => (self, vec![Effect::Fail(error)]),
+                Pinned | InLine | Managed(_) | Dividing(_) | Cancelled | Over => unchanged,
+            },
+            Event::NoRoom => match self {
+                Placed => (self, vec![Effect::DivideNow]),
+                _ => unchanged,
             },
             Event::Assigned(manager) => match self {
                 InLine => (Managed(manager), Vec::new()),
-                Pinned | Resting | Managed(_) | Dividing(_) | Failing(_) | Cancelled | Over => unchanged,
+                Pinned | Resting | Managed(_) | Dividing(_) | Placed | Failing(_) | Cancelled | Over => {
+                    unchanged
+                }
             },
             Event::ManagerGone => match self {
                 Managed(_) | Dividing(_) => (Resting, Vec::new()),
-                Pinned | Resting | InLine | Failing(_) | Cancelled | Over => unchanged,
+                Pinned | Resting | InLine | Placed | Failing(_) | Cancelled | Over => unchanged,
             },
             Event::NothingWaits => match self {
                 Resting | Failing(_) => (Resting, Vec::new()),
-                InLine | Managed(_) | Dividing(_) => (Resting, self.without_manager()),
+                InLine | Managed(_) | Dividing(_) | Placed => (Resting, self.without_manager()),
                 Pinned | Cancelled | Over => unchanged,
             },
             Event::Held => match self {
-                InLine | Managed(_) | Dividing(_) => (Resting, self.without_manager()),
+                InLine | Managed(_) | Dividing(_) | Placed => (Resting, self.without_manager()),
                 Pinned | Resting | Failing(_) | Cancelled | Over => unchanged,
             },
             Event::LimitsReached => match self {
                 Managed(manager) | Dividing(manager) => (Dividing(manager), vec![Effect::Divide]),
-                Pinned | Resting | InLine | Failing(_) | Cancelled | Over => unchanged,
+                Pinned | Resting | InLine | Placed | Failing(_) | Cancelled | Over => unchanged,
             },
             Event::Settled => match self {
                 Dividing(_) => (self, vec![Effect::Divide]),
-                Pinned | Resting | InLine | Managed(_) | Failing(_) | Cancelled | Over => unchanged,
+                Pinned | Resting | InLine | Managed(_) | Placed | Failing(_) | Cancelled | Over => unchanged,
             },
             Event::Unplaceable { error, reason } => match self {
                 InLine => (Resting, vec![Effect::LeaveLine, Effect::Refuse { error, reason }]),
-                Resting | Managed(_) | Dividing(_) => (self, vec![Effect::Refuse { error, reason }]),
+                Resting | Managed(_) | Dividing(_) | Placed => (self, vec![Effect::Refuse { error, reason }]),
                 Pinned | Failing(_) | Cancelled | Over => unchanged,
             },
             Event::Hopeless(error) => match self {
-                Resting | InLine | Managed(_) | Dividing(_) | Failing(_) => {
+                Resting | InLine | Managed(_) | Dividing(_) | Placed | Failing(_) => {
                     let mut effects = self.without_manager();
                     effects.push(Effect::Fail(error));
                     (Failing(error), effects)
@@ -131,13 +155,13 @@ impl State {
                 Pinned | Cancelled | Over => unchanged,
             },
             Event::Cancelled => match self {
-                Resting | InLine | Managed(_) | Dividing(_) | Failing(_) | Cancelled => {
+                Resting | InLine | Managed(_) | Dividing(_) | Placed | Failing(_) | Cancelled => {
                     (Cancelled, self.without_manager())
                 }
                 Pinned | Over => unchanged,
             },
             Event::Over => match self {
-                Managed(_) | Dividing(_) => (Over, self.without_manager()),
+                Managed(_) | Dividing(_) | Placed => (Over, self.without_manager()),
                 InLine => (Over, vec![Effect::LeaveLine, Effect::CloseNodes]),
                 Resting | Failing(_) | Cancelled => (Over, vec![Effect::CloseNodes]),
                 Pinned | Over => (Over, Vec::new()),
@@ -145,11 +169,12 @@ impl State {
         }
     }
 
-    /// What it takes that no manager hands it out, and none will.
+    /// What it takes that no manager hands it out and no agent places it, and none will.
     pub fn without_manager<'a>(self) -> Vec<Effect<'a>> {
         match self {
             Self::InLine => vec![Effect::LeaveLine],
             Self::Managed(manager) | Self::Dividing(manager) => vec![Effect::Free(manager)],
+            Self::Placed => vec![Effect::DismissAgents],
             Self::Pinned | Self::Resting | Self::Failing(_) | Self::Cancelled | Self::Over => Vec::new(),
         }
     }
@@ -164,6 +189,7 @@ impl fmt::Display for State {
             Self::InLine => out.write_str("in line for a manager"),
             Self::Managed(manager) => write!(out, "manager {manager}"),
             Self::Dividing(manager) => write!(out, "manager {manager}, limits reached"),
+            Self::Placed => out.write_str("placed by agents"),
             Self::Failing(error) => write!(out, "fails: {}", error.name()),
             Self::Cancelled => out.write_str("cancelled"),
             Self::Over => out.write_str("over"),

@@ -1,4 +1,4 @@
-use super::State::{Cancelled, Dividing, Failing, InLine, Managed, Over, Pinned, Resting};
+use super::State::{Cancelled, Dividing, Failing, InLine, Managed, Over, Pinned, Placed, Resting};
 use super::*;
 use proptest::prelude::*;
 
@@ -10,10 +10,14 @@ const REFUSE: Effect<'_> = Effect::Refuse { error: PvmError::DSysErr, reason: "n
 const HOPELESS: Event<'_> = Event::Hopeless(PvmError::NoHost);
 const FAILING: State = Failing(PvmError::NoHost);
 
-const STATES: [State; 8] =
-    [Pinned, Resting, InLine, Managed(MANAGER), Dividing(MANAGER), FAILING, Cancelled, Over];
-const EVENTS: [Event<'_>; 11] = [
+const AGENTS: Event<'_> = Event::AgentsWanted { more: 3 };
+
+const STATES: [State; 9] =
+    [Pinned, Resting, InLine, Managed(MANAGER), Dividing(MANAGER), Placed, FAILING, Cancelled, Over];
+const EVENTS: [Event<'_>; 13] = [
     WAIT,
+    AGENTS,
+    Event::NoRoom,
     Event::Assigned(OTHER),
     Event::ManagerGone,
     Event::NothingWaits,
@@ -31,9 +35,20 @@ fn table() -> Vec<(State, Event<'static>, State, Vec<Effect<'static>>)> {
     let (managed, dividing) = (Managed(MANAGER), Dividing(MANAGER));
     let free = || vec![Effect::Free(MANAGER)];
     let leave = || vec![Effect::LeaveLine];
+    let dismiss = || vec![Effect::DismissAgents];
     let fail = |before: Vec<_>| [before, vec![Effect::Fail(PvmError::NoHost)]].concat();
     vec![
         (Resting, WAIT, InLine, vec![Effect::FindManager]),
+        (Resting, AGENTS, Placed, vec![Effect::TellAgents(None)]),
+        (Placed, AGENTS, Placed, vec![Effect::TellAgents(Some(3))]),
+        (FAILING, AGENTS, FAILING, fail(vec![])),
+        (Placed, Event::NoRoom, Placed, vec![Effect::DivideNow]),
+        (Placed, Event::NothingWaits, Resting, dismiss()),
+        (Placed, Event::Held, Resting, dismiss()),
+        (Placed, UNPLACEABLE, Placed, vec![REFUSE]),
+        (Placed, HOPELESS, FAILING, fail(dismiss())),
+        (Placed, Event::Cancelled, Cancelled, dismiss()),
+        (Placed, Event::Over, Over, dismiss()),
         (InLine, WAIT, InLine, vec![Effect::FindManager]),
         (managed, WAIT, managed, vec![Effect::TellMore(MANAGER, 3)]),
         (dividing, WAIT, dividing, vec![Effect::TellMore(MANAGER, 3)]),

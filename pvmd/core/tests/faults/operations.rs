@@ -20,6 +20,7 @@ use pvm_wire::jobs::{JobCall, JobId, JobRequest, Tasks};
 use pvm_wire::queue::QueueRequest;
 use pvm_wire::spawn::{Sink, SpawnRequest, flags};
 use pvm_wire::{HostIndex, Tid};
+use pvmd_core::Policy;
 use pvmd_core::event::{Event, Sample};
 use pvmd_simulated::machine::Happening;
 use pvmd_simulated::process::{ProcId, Process, Role, message};
@@ -246,6 +247,7 @@ fn spawn(world: &mut World, id: ProcId, tid: Tid, count: u32, place: u32) {
         file: "program".into(),
         count: count as i32,
         args: vec![number.to_string().into()],
+        policy: policy(number),
         output: Sink { tid: if count.is_multiple_of(2) { tid.raw() } else { 0 }, context: 0, tag: 5 },
         ..SpawnRequest::default()
     };
@@ -258,6 +260,12 @@ fn spawn(world: &mut World, id: ProcId, tid: Tid, count: u32, place: u32) {
     ask(world, id, &request, Asked::Spawn(number));
 }
 
+/// The policy of a spawn or queued batch: each in turn.
+fn policy(number: i32) -> String {
+    let at = number.unsigned_abs() as usize % Policy::ALL.len();
+    Policy::ALL[at].name().to_owned()
+}
+
 fn queue(world: &mut World, id: ProcId, tid: Tid, count: u32, restarts: u32) {
     if world.processes.len() + (count * (1 + restarts)) as usize > TASKS_MAX {
         return;
@@ -267,6 +275,7 @@ fn queue(world: &mut World, id: ProcId, tid: Tid, count: u32, restarts: u32) {
         file: "program".into(),
         count: count as i32,
         args: vec![number.to_string().into()],
+        policy: policy(number),
         ..SpawnRequest::default()
     };
     let request = QueueRequest { context: NOTICE, tag: 1, restarts: restarts as i32, spawn };

@@ -5,7 +5,7 @@ use super::{Case, Settings};
 use crate::engine::{Engine, SECOND, Time, seconds, to_seconds};
 use crate::random::Random;
 use crate::stats::Summary;
-use pvm_sched::allocation::{Machines, Policy, Request, Step};
+use pvm_sched::allocation::{Algorithm, Machines, Request, Step};
 use slab::Slab;
 use std::hint::black_box;
 
@@ -18,8 +18,6 @@ pub struct Outcome {
     pub batch: f64,
     /// Messages per process.
     pub messages: f64,
-    /// Part of the processes that waited on one host and ran on another.
-    pub moved: f64,
     /// How often a process had to be placed again as its host had left, per process.
     pub again: f64,
     /// Processes that ended.
@@ -51,8 +49,6 @@ struct World {
     hosts: Hosts,
     random: Random,
     messages: u64,
-    /// Of those, probes since the policy was asked.
-    probes: u64,
     now: Time,
 }
 
@@ -63,7 +59,6 @@ impl Machines for World {
 
     fn probe(&mut self, host: usize) -> Option<u32> {
         self.messages += 2;
-        self.probes += 1;
         (host < self.hosts.count() && !self.hosts.is_away(host)).then(|| self.hosts.load(host))
     }
 
@@ -88,7 +83,7 @@ struct Simulation<'a> {
     settings: &'a Settings,
     engine: Engine<Event>,
     world: World,
-    policy: Box<dyn Policy>,
+    policy: Box<dyn Algorithm>,
     runs: Random,
     departures: Random,
     requests: Requests,
@@ -98,7 +93,6 @@ struct Simulation<'a> {
     present: usize,
     slowdowns: Summary,
     batches: Summary,
-    moved: u64,
     again: u64,
     /// Hosts that have left since a process ended.
     in_vain: u64,
@@ -106,13 +100,7 @@ struct Simulation<'a> {
 
 /// Runs one case.
 pub fn simulate(settings: &Settings, case: &Case, seed: u64) -> Outcome {
-    let world = World {
-        hosts: Hosts::new(case.hosts),
-        random: Random::part(seed, 3),
-        messages: 0,
-        probes: 0,
-        now: 0,
-    };
+    let world = World { hosts: Hosts::new(case.hosts), random: Random::part(seed, 3), messages: 0, now: 0 };
     let mut simulation = Simulation {
         settings,
         engine: Engine::new(),
@@ -126,7 +114,6 @@ pub fn simulate(settings: &Settings, case: &Case, seed: u64) -> Outcome {
         present: case.hosts,
         slowdowns: Summary::default(),
         batches: Summary::default(),
-        moved: 0,
         again: 0,
         in_vain: 0,
     };
@@ -160,7 +147,6 @@ impl Simulation<'_> {
             };
             let Some(event) = self.engine.next_event_with(read) else { return false };
             self.world.now = self.engine.now();
-            self.world.probes = 0;
             match event {
                 Event::Create => {
                     self.batches_left -= 1;
@@ -265,7 +251,8 @@ impl Simulation<'_> {
         self.present -= 1;
         let lost = self.world.hosts.leave(host, self.engine.now(), kept);
         self.engine.after(seconds(time).max(1), Event::Return(host as u32));
-        self.policy.left(host, &mut self.world);
+        let steps = self.policy.left(host, &mut self.world);
+        self.apply(&steps);
         for process in lost {
             self.place_again(process);
         }
@@ -281,55 +268,25 @@ impl Simulation<'_> {
         self.apply(&steps);
     }
 
-    /// Carries out the decisions of a policy: at once or, if messages take time, after the messages of the decision. Probes are
-    /// made one after the other; without probes a decision takes a request and an answer.
+    /// Carries out the decisions of a policy: at once or, if messages take time, after those that were sent one after the other, and the
+    /// order to the host.
     fn apply(&mut self, steps: &[Step]) {
         let delay = (self.settings.delay / 1000.0 * SECOND as f64) as Time;
-        if delay == 0 {
-            for &step in steps {
-                self.carry_out(step);
-            }
-            return;
-        }
-        let probes = std::mem::take(&mut self.world.probes);
-        for (&step, done) in steps.iter().zip(1_u64..) {
-            let far = match step {
-                Step::Start { request, host } => {
-                    self.requests.get(request as u32).is_some_and(|open| open.origin as usize != host)
-                }
-                Step::Take { .. } => true,
-            };
-            let asked = if probes > 0 { 2 * (probes * done).div_ceil(steps.len() as u64) } else { 2 };
-            let ways = if far {
-                asked + 1
-            } else if probes > 0 {
-                asked
-            } else {
-                0
-            };
-            if ways == 0 {
+        for &step in steps {
+            let origin = self.requests.get(step.request as u32).map(|open| open.origin as usize);
+            let ways = step.ways + u32::from(origin != Some(step.host));
+            if delay == 0 || ways == 0 {
                 self.carry_out(step);
             } else {
                 let step = self.steps.insert(step) as u32;
-                self.engine.after(delay * ways, Event::Carry(step));
+                self.engine.after(delay * Time::from(ways), Event::Carry(step));
             }
         }
     }
 
     fn carry_out(&mut self, step: Step) {
-        match step {
-            Step::Start { request, host } => {
-                let process = self.requests.next(request as u32);
-                self.add(host, process);
-            }
-            // The one that runs does not move.
-            Step::Take { from, to } => {
-                if let Some(process) = self.world.hosts.take(from) {
-                    self.moved += 1;
-                    self.add(to, process);
-                }
-            }
-        }
+        let process = self.requests.next(step.request as u32);
+        self.add(step.host, process);
     }
 
     fn add(&mut self, host: usize, process: Process) {
@@ -356,7 +313,6 @@ impl Simulation<'_> {
             slowdown: self.slowdowns.mean(),
             batch: self.batches.mean(),
             messages: self.world.messages as f64 * each,
-            moved: self.moved as f64 * each,
             again: self.again as f64 * each,
             ended,
             events: self.engine.happened(),

@@ -106,24 +106,15 @@ impl Hosts {
         if place.runs >= AWAY || place.end != now {
             return None;
         }
-        let next = self.dequeue(host, VecDeque::pop_front);
+        let next = self.dequeue(host);
         self.places[host].runs = next.map_or(NONE, |next| next.request);
         Some((place.runs, next))
     }
 
-    /// Takes the last of those that wait.
-    pub fn take(&mut self, host: usize) -> Option<Process> {
-        self.dequeue(host, VecDeque::pop_back)
-    }
-
-    fn dequeue(
-        &mut self,
-        host: usize,
-        pop: fn(&mut VecDeque<Process>) -> Option<Process>,
-    ) -> Option<Process> {
+    fn dequeue(&mut self, host: usize) -> Option<Process> {
         let place = &mut self.places[host];
         let queue = self.queues.get_mut(place.queue as usize)?;
-        let process = pop(queue);
+        let process = queue.pop_front();
         if queue.is_empty() {
             self.queues.remove(place.queue as usize);
             place.queue = NONE;
@@ -223,19 +214,18 @@ mod tests {
     }
 
     #[test]
-    fn processes_run_one_after_the_other_and_the_last_may_be_taken() {
+    fn processes_run_one_after_the_other() {
         let mut hosts = Hosts::new(2);
         assert_eq!(hosts.add(1, new(5)), Arrival::First);
-        assert_eq!([6, 7, 8].map(|request| hosts.add(1, new(request))), [Arrival::Waits; 3]);
-        assert_eq!((hosts.load(0), hosts.load(1), hosts.load(9)), (0, 4, 0));
+        assert_eq!([6, 7].map(|request| hosts.add(1, new(request))), [Arrival::Waits; 2]);
+        assert_eq!((hosts.load(0), hosts.load(1), hosts.load(9)), (0, 3, 0));
         hosts.begin(1, 30);
         assert_eq!(hosts.end(1, 20), None, "what was planned for then is no more");
-        assert_eq!(hosts.take(1), Some(new(8)));
         assert_eq!(hosts.end(1, 30), Some((5, Some(new(6)))));
-        assert_eq!(hosts.take(1), Some(new(7)));
-        assert_eq!((hosts.take(1), hosts.load(1)), (None, 1), "what runs is not taken");
+        hosts.begin(1, 35);
+        assert_eq!(hosts.end(1, 35), Some((6, Some(new(7)))));
         hosts.begin(1, 40);
-        assert_eq!(hosts.end(1, 40), Some((6, None)));
+        assert_eq!(hosts.end(1, 40), Some((7, None)));
         assert_eq!((hosts.end(1, 40), hosts.load(1)), (None, 0));
     }
 
@@ -249,7 +239,7 @@ mod tests {
             let lost: Vec<Process> = hosts.leave(0, 30, kept).collect();
             assert_eq!(lost, [Process { request: 1, left }, Process { request: 2, left: Some(9) }]);
             assert_eq!((hosts.is_away(0), hosts.load(0), hosts.end(0, 100)), (true, 0, None));
-            assert_eq!((hosts.add(0, new(3)), hosts.take(0)), (Arrival::Lost, None));
+            assert_eq!(hosts.add(0, new(3)), Arrival::Lost);
             hosts.come_back(0);
             assert_eq!((hosts.load(0), hosts.add(0, new(3))), (0, Arrival::First));
         }

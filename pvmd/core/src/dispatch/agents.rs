@@ -1,0 +1,88 @@
+//! The agents of placement policies: what they hear, and what the core does about what they do.
+
+use crate::Core;
+use crate::addresses::SpawnId;
+use crate::spawn::{AgentAction, AgentEvent, Placed, View, host_of, number};
+use crate::tasks::Task;
+use crate::timers::Timer;
+use pvm_sched::allocation::agent::Action;
+use pvm_sched::policy::Policy;
+use pvm_wire::HostIndex;
+use pvm_wire::daemon::{Blob, DaemonMsg};
+use std::time::Duration;
+use tracing::{trace, warn};
+
+impl Core {
+    /// The next agent hears its next event. Whether there was one.
+    pub(crate) fn next_agent_event(&mut self) -> bool {
+        // They wait while the machine has no master.
+        let Some(centre) = self.hosts.master().filter(|_| !self.agents.is_idle()) else { return false };
+        let load = self.node(|node, tasks, at| node.load_and_room(tasks, at));
+        let known = self.hosts.iter().map(|entry| entry.index).filter(|&host| self.hosts.is_reachable(host));
+        let hosts: Vec<usize> = known.map(number).collect();
+        let view = View { own: self.config.index, centre, load, hosts: &hosts, now: self.now };
+        if let Some((policy, actions)) = self.agents.hear_next(&view) {
+            for action in actions {
+                trace!(%policy, ?action, "an agent acts");
+                self.on_agent_action(policy, action);
+            }
+        }
+        true
+    }
+
+    fn on_agent_action(&mut self, policy: Policy, action: AgentAction) {
+        match action {
+            Action::Start { request, host, count } => {
+                self.home(|home, at| home.on_agent_start(policy, SpawnId(request), host_of(host), count, at));
+            }
+            Action::Send { to, message } if to == number(self.config.index) => {
+                self.agents.tell(policy, AgentEvent::Heard { from: to, message });
+            }
+            Action::Send { to, message } => match host_of(to).filter(|&host| self.hosts.is_reachable(host)) {
+                Some(host) => {
+                    let policy = policy.name().to_owned();
+                    self.tell(host, DaemonMsg::Agent { policy, message: Blob(message.into()) });
+                }
+                None => self.agents.tell(policy, AgentEvent::Gone(to)),
+            },
+            Action::Wake(after) => {
+                self.out.timers.cancel(Timer::Agent(policy));
+                self.set_timer(Duration::from_millis(after), Timer::Agent(policy));
+            }
+            Action::NoRoom { request } => self.home(|home, at| home.on_no_room(SpawnId(request), at)),
+        }
+    }
+
+    /// The agent of another host says something.
+    pub(crate) fn on_agent_message(&mut self, host: HostIndex, policy: &str, message: Blob) {
+        match policy.parse::<Policy>() {
+            Ok(policy) if self.hosts.contains(host) => {
+                self.agents
+                    .tell(policy, AgentEvent::Heard { from: number(host), message: message.0.to_vec() });
+            }
+            Ok(_) => {}
+            Err(unknown) => warn!(%host, %unknown, "an agent of another host speaks: ignored"),
+        }
+    }
+
+    /// Tasks have begun here.
+    pub(crate) fn agents_began(&mut self, placed: Option<Placed>, count: u32) {
+        let home = number(placed.map_or(self.config.index, |placed| placed.home));
+        self.agents.tell_all(|policy| {
+            let placed = placed.is_some_and(|placed| placed.policy == policy);
+            AgentEvent::Began { home, count, placed }
+        });
+    }
+
+    /// A task has ended here, or was not started after all.
+    pub(crate) fn agents_ended(&mut self, task: &Task) {
+        if task.manager {
+            return;
+        }
+        let home = number(task.placed.map_or(self.config.index, |placed| placed.home));
+        self.agents.tell_all(|policy| {
+            let placed = task.placed.is_some_and(|placed| placed.policy == policy);
+            AgentEvent::Ended { home, placed }
+        });
+    }
+}
