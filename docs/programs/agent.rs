@@ -73,8 +73,8 @@ fn main() {
     let mut machines = Counted::default();
     let mut policy = Agents::new("two-choices", 8, None, TwoChoices::default);
     let mut loads = [0; 8];
-    for id in 0..4 {
-        for step in policy.created(Request { id, origin: 0, count: 4 }, &mut machines) {
+    for id in 0..16 {
+        for step in policy.created(Request { id, origin: 0, count: 1 }, &mut machines) {
             loads[step.host] += 1;
         }
     }

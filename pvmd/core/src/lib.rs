@@ -270,7 +270,7 @@ impl Core {
             DaemonMsg::BatchTaskEnded { batch, number, tid, status } => {
                 self.home(|home, at| home.on_task_ended(host, batch, number, tid, status, at));
             }
-            DaemonMsg::Agent { policy, message } if !own => self.on_agent_message(host, &policy, message),
+            DaemonMsg::Agent { policy, message } if !own => self.on_agent_message(host, &policy, &message),
             DaemonMsg::Epoch { epoch } if !own => self.teams.on_epoch(host, epoch),
             DaemonMsg::Turns { taken } if !own => {
                 self.teams(|teams, tasks, at| teams.on_turns(host, taken, tasks, at));

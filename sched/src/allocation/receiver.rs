@@ -82,6 +82,7 @@ impl ReceiverInitiated {
     }
 
     /// Hosts ask for ever, without having heard that there is work, as in the source. A machine on which nothing runs is not silent then.
+    #[must_use]
     pub fn unasked(mut self) -> Self {
         self.open = None;
         self

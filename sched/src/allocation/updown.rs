@@ -207,7 +207,7 @@ impl UpDown {
             }
             Message::State { free, guests } => self.coordinator.state(from, free, guests, scene),
             Message::Change { free, began, ended } => {
-                self.coordinator.changed(from, free, (began, ended), scene)
+                self.coordinator.changed(from, free, (began, ended), scene);
             }
         }
     }
@@ -392,6 +392,8 @@ impl Agent for UpDown {
 
 #[cfg(test)]
 mod tests {
+    use super::super::agent::Action::{Send, Start};
+    use super::super::agent::Randomness;
     use super::super::simulated::Agents;
     use super::super::testing::Bench;
     use super::*;
@@ -435,7 +437,7 @@ mod tests {
     #[test]
     fn what_a_home_keeps_is_no_room_for_the_rest() {
         let hosts = [0, 1];
-        let mut random = super::super::agent::Randomness::new(1);
+        let mut random = Randomness::new(1);
         let mut agent = UpDown::new();
         let mut hear = |load, event| {
             let mut scene = Scene::new((0, 0), (load, 2), &hosts, 0, &mut random);
@@ -446,7 +448,6 @@ mod tests {
         let said = hear(0, Event::Created { request: 1, count: 5 });
         let change = Message::Change { free: 0, began: None, ended: None };
         let want = Message::Want { request: 1, count: 3 };
-        use super::super::agent::Action::{Send, Start};
         assert_eq!(
             said,
             [

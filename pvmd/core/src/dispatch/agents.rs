@@ -54,7 +54,7 @@ impl Core {
     }
 
     /// The agent of another host says something.
-    pub(crate) fn on_agent_message(&mut self, host: HostIndex, policy: &str, message: Blob) {
+    pub(crate) fn on_agent_message(&mut self, host: HostIndex, policy: &str, message: &Blob) {
         match policy.parse::<Policy>() {
             Ok(policy) if self.hosts.contains(host) => {
                 self.agents

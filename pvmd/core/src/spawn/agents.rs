@@ -11,6 +11,7 @@ use crate::timers::Timer;
 use pvm_sched::allocation::agent::{self, Action, Party, Randomness, Scene};
 use pvm_sched::policy::Policy;
 use pvm_wire::HostIndex;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ pub(crate) type AgentAction = Action<Vec<u8>>;
 /// This host's agents. There is one of a policy from its first use, here or on a host that has said something to it.
 #[derive(Debug)]
 pub(crate) struct Agents {
-    agents: BTreeMap<Policy, Agent>,
+    by_policy: BTreeMap<Policy, Agent>,
     /// Events that they have not heard yet.
     events: VecDeque<(Policy, AgentEvent)>,
     random: Randomness,
@@ -57,21 +58,21 @@ pub(crate) struct Placed {
 
 impl Agents {
     pub fn new(seed: u64) -> Self {
-        Self { agents: BTreeMap::new(), events: VecDeque::new(), random: Randomness::new(seed) }
+        Self { by_policy: BTreeMap::new(), events: VecDeque::new(), random: Randomness::new(seed) }
     }
 
     /// Has the agent of a policy hear something. There is none of a policy that has no agents.
     pub fn tell(&mut self, policy: Policy, event: AgentEvent) {
-        if !self.agents.contains_key(&policy) {
+        if let Entry::Vacant(place) = self.by_policy.entry(policy) {
             let Some(party) = policy.agent() else { return };
-            self.agents.insert(policy, Agent { party, sent: 0 });
+            place.insert(Agent { party, sent: 0 });
         }
         self.events.push_back((policy, event));
     }
 
     /// Has all agents hear something, if there are any.
     pub fn tell_all(&mut self, event: impl Fn(Policy) -> AgentEvent) {
-        self.events.extend(self.agents.keys().map(|&policy| (policy, event(policy))));
+        self.events.extend(self.by_policy.keys().map(|&policy| (policy, event(policy))));
     }
 
     /// Whether no agent has anything to hear.
@@ -82,7 +83,7 @@ impl Agents {
     /// The next agent hears its next event: what it does.
     pub fn hear_next(&mut self, view: &View<'_>) -> Option<(Policy, Vec<AgentAction>)> {
         let (policy, event) = self.events.pop_front()?;
-        let agent = self.agents.get_mut(&policy)?;
+        let agent = self.by_policy.get_mut(&policy)?;
         let at = (number(view.own), number(view.centre));
         let now = view.now.as_millis() as u64;
         let mut scene = Scene::new(at, view.load, view.hosts, now, &mut self.random);
@@ -95,7 +96,9 @@ impl Agents {
 
     /// A line for each, for people.
     pub fn summaries(&self) -> impl Iterator<Item = String> {
-        self.agents.iter().map(|(policy, agent)| format!("agent of {policy}: {} messages sent", agent.sent))
+        self.by_policy
+            .iter()
+            .map(|(policy, agent)| format!("agent of {policy}: {} messages sent", agent.sent))
     }
 }
 
