@@ -76,9 +76,10 @@ impl Home {
         let hosts = chosen_hosts(&request, at);
         let names_host = request.flags & (flags::HOST | flags::HOST_COMPLEMENT) == flags::HOST;
         let newcomers = request.flags & (flags::HOST | flags::ARCH) == 0;
+        let has_agents = policy.has_agents();
         // Agents place tasks on any host.
-        let policy = if newcomers || !policy.has_agents() { policy } else { Policy::ActivePulling };
-        if policy.has_agents() {
+        let policy = if newcomers || !has_agents { policy } else { Policy::ActivePulling };
+        if has_agents {
             // The nodes tell their agents.
             policy.name().clone_into(&mut request.policy);
         }

@@ -121,7 +121,8 @@ impl State {
                 }
             },
             Event::ManagerGone => match self {
-                Managed(_) | Dividing(_) => (Resting, Vec::new()),
+                // The next manager does not tell all nodes: by some policies only those that it has tasks for.
+                Managed(_) | Dividing(_) => (Resting, vec![Effect::CloseNodes]),
                 Pinned | Resting | InLine | Placed | Failing(_) | Cancelled | Over => unchanged,
             },
             Event::NothingWaits => match self {

@@ -427,3 +427,57 @@ fn a_parallel_jobs_group_ends_with_its_tasks() {
 fn a_master_whose_clock_jumps_waits_no_longer_for_a_daemon_that_ends() {
     attempt_plan(&Plan::new(6008, super::LENGTH));
 }
+
+/// The batch is placed by a policy that tells only some hosts of it.
+#[test]
+fn a_batch_whose_manager_is_killed_is_closed_on_all_hosts() {
+    let ops = [
+        Op::Wait(1_500_000),
+        Op::Enrol(50619),
+        Op::Wait(1_500_000),
+        Op::Sleep(58120, 60437),
+        Op::WatchTask(43183, 57246),
+        Op::Send(17394, 17726, 2, 3000),
+        Op::Spawn(3410, 1, 0),
+        Op::ChangeJob(16402, 15823),
+        Op::Submit(36629, 3, 9569),
+        Op::Page(60275),
+        Op::Leave(12907),
+        Op::Enrol(46462),
+        Op::Spawn(17693, 5, 49495),
+        Op::Send(37274, 19259, 2, 3000),
+        Op::Sleep(20972, 46163),
+        Op::Team(12936, 1),
+        Op::Group(11392, 64722),
+        Op::HearEpoch(20189, 9233, 55639),
+        Op::Send(39778, 35286, 4, 200_000),
+        Op::WatchHost(9443, 35073),
+        Op::Spawn(63977, 3, 136),
+        Op::Observe(1327),
+        Op::Spawn(38238, 6, 23038),
+        Op::DeleteHost(49511, 7220),
+        Op::AddHosts(7447, 1),
+        Op::AddHosts(41375, 1),
+        Op::Wait(1000),
+        Op::WatchHost(25872, 48934),
+        Op::DeleteHost(10098, 37233),
+        Op::Mail(48247, 40),
+        Op::Mail(34543, 9469),
+        Op::Ask(62467, 20824),
+        Op::Page(25310),
+        Op::WatchHost(30448, 13329),
+        Op::WatchTask(52875, 27287),
+        Op::WatchHost(51092, 19176),
+        Op::Wait(1_500_000),
+        Op::AddHosts(7116, 1),
+        Op::Spawn(65186, 1, 0),
+        Op::Spawn(10441, 5, 0),
+        Op::WatchTask(36356, 6842),
+        Op::Queue(39831, 5, 1),
+        Op::Enrol(3739),
+        Op::Send(18026, 15879, 2, 3000),
+        Op::Wait(1_500_000),
+        Op::KillManagers(126),
+    ];
+    check_with_deputies(251, 2, true, 3, &ops);
+}
