@@ -84,7 +84,7 @@ struct Board {
 pub enum Message {
     /// To the list: what is cheapest?
     Read {
-        /// For so many processes.
+        /// The number of processes that are to be placed.
         count: u32,
     },
     /// By the list: hosts and prices, cheapest first.

@@ -255,7 +255,7 @@ mod tests {
         let mut policy = policy(1000);
         let mut bench = Bench::new(&vec![0; 1000]);
         bench.create(&mut policy, 1, 700, 4);
-        // Somebody finds it at last.
+        // One of the hosts finds it at last.
         let mut host = 0;
         while bench.loads.iter().sum::<u32>() == 1 {
             let steps = policy.timer(host % 1000, &mut bench);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_host_asks_nobody_and_works_its_own_queue() {
+    fn a_single_host_has_no_other_to_ask_and_works_its_own_queue() {
         let mut policy = policy(1);
         let mut bench = Bench::new(&[0]);
         assert_eq!(bench.create(&mut policy, 1, 0, 2), [0]);

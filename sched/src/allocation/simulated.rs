@@ -41,7 +41,7 @@ pub trait Machines {
     fn probe(&mut self, host: usize) -> Option<u32>;
     /// The processes on a host, as it knows itself, without a message.
     fn own_load(&self, host: usize) -> u32;
-    /// So many messages are sent.
+    /// Counts messages that are sent.
     fn send(&mut self, messages: u64);
     /// A random number below `below`, which is at least 1.
     fn random(&mut self, below: usize) -> usize;
