@@ -193,6 +193,8 @@ impl Bidding {
 
     fn result(&mut self, from: usize, request: u64, won: u32, scene: &mut Scene<'_, Message>) {
         let bid = self.bids.remove(&(from, request)).unwrap_or(0);
+        // No more can have been bought than were bid for.
+        let won = won.min(bid);
         let buyers = self.buyers.get_mut(&request);
         let bought = buyers.as_deref().map_or(0, |&buyers| buyers.min(won).min(bid));
         if let Some(buyers) = buyers {
@@ -257,7 +259,8 @@ impl Board {
         if self.hosts.is_complete() {
             self.tell(reader, count, scene);
         } else {
-            *self.readers.entry(reader).or_default() += count;
+            let wanted = self.readers.entry(reader).or_default();
+            *wanted = wanted.saturating_add(count);
         }
     }
 

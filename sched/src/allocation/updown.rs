@@ -27,6 +27,9 @@ struct Report {
     own: u32,
 }
 
+/// More free processors of a host than this are not believed.
+const ROOM_MAX: i64 = 1 << 18;
+
 /// The coordinator's part.
 #[derive(Clone, Debug, Default)]
 struct Coordinator {
@@ -217,7 +220,8 @@ impl Coordinator {
     fn wanted(&mut self, owner: usize, request: u64, count: u32, scene: &mut Scene<'_, Message>) {
         self.hosts.take(|| Message::Report, scene);
         self.usage.wait(owner, request, scene.now);
-        *self.pending.entry((owner, request)).or_default() += count;
+        let pending = self.pending.entry((owner, request)).or_default();
+        *pending = pending.saturating_add(count);
         self.grant(scene);
         if self.hosts.is_complete() && self.pending.contains_key(&(owner, request)) {
             scene.send(owner, Message::Full { request });
@@ -228,8 +232,14 @@ impl Coordinator {
         for &(owner, count) in &guests {
             self.usage.acquire(owner, count, scene.now);
         }
-        let before =
-            self.hosts.answered(host, Host { free, guests: guests.into_iter().collect(), ..Host::default() });
+        let before = self.hosts.answered(
+            host,
+            Host {
+                free: free.min(ROOM_MAX),
+                guests: guests.into_iter().filter(|guest| guest.1 > 0).collect(),
+                ..Host::default()
+            },
+        );
         self.release(before.unwrap_or_default(), scene.now);
         self.note_room(host, scene.now);
         if self.hosts.is_complete() {
@@ -248,7 +258,7 @@ impl Coordinator {
         scene: &mut Scene<'_, Message>,
     ) {
         let Some(known) = self.hosts.get_mut(host) else { return };
-        known.free = free;
+        known.free = free.min(ROOM_MAX);
         if let Some((owner, count)) = began {
             known.granted.settle(owner, count);
         }
@@ -267,11 +277,8 @@ impl Coordinator {
     fn unused(&mut self, owner: usize, host: usize, count: u32, scene: &mut Scene<'_, Message>) {
         let Some(known) = self.hosts.get_mut(host) else { return };
         known.granted.settle(owner, count);
-        for _ in 0..count {
-            if known.over(owner) {
-                self.usage.release(owner, 1, scene.now);
-            }
-        }
+        let back = (0..count).take_while(|_| known.over(owner)).count() as u32;
+        self.usage.release(owner, back, scene.now);
         self.note_room(host, scene.now);
         self.grant(scene);
     }
@@ -302,7 +309,8 @@ impl Coordinator {
             known.granted.add(owner, scene.now);
         }
         if owner != host && count > 0 {
-            *known.guests.entry(owner).or_default() += count;
+            let guests = known.guests.entry(owner).or_default();
+            *guests = guests.saturating_add(count);
             self.usage.acquire(owner, count, scene.now);
         }
         if count > 0 {
