@@ -179,7 +179,9 @@ impl Stage<'_> {
 
     /// All hosts are there and idle.
     fn settle(&mut self) {
-        wait::until(RECOVERY, || self.add_missing().then_some(())).expect("all hosts come back");
+        // A daemon that was killed a moment ago is in the configuration until its link is known to be lost.
+        let whole = |stage: &mut Self| stage.add_missing() && stage.daemons().len() == SLAVES;
+        wait::until(RECOVERY, || whole(self).then_some(())).expect("all hosts come back");
         for farm in std::mem::take(&mut self.farms) {
             self.harvest(farm);
         }
