@@ -528,6 +528,7 @@ fn common_config(settings: &Settings) -> Config {
         capability: 1000.0,
         cores: settings::cores(),
         task_target: settings.task_target,
+        task_memory: settings.task_memory,
         slots: settings.task_slots,
         policy: settings.policy,
         private_network: settings.private_network,

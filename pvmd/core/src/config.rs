@@ -32,6 +32,8 @@ pub struct Config {
     pub cores: u32,
     /// `P`: tasks above which it asks for no more by itself.
     pub task_target: u32,
+    /// Bytes of memory that a task needs, by which `P` is bounded; `None` for what those that run have.
+    pub task_memory: Option<u64>,
     /// `P` of queued batches: their tasks that run here at the same time.
     pub slots: u32,
     /// The policy that places batches which name none.
@@ -199,6 +201,7 @@ impl Config {
             capability: 1000.0,
             cores: 1,
             task_target: 1,
+            task_memory: None,
             slots: 1,
             policy: Policy::default(),
             private_network: false,

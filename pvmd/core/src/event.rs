@@ -213,6 +213,11 @@ pub enum Event {
     },
     /// The rest of the host's load was read.
     Sampled(Sample),
+    /// The memory of tasks was measured ([`Action::MeasureMemory`]).
+    TaskMemory {
+        /// The mean of those that run still, in bytes.
+        mean: u64,
+    },
     /// Answer to [`Action::ReadQueues`].
     QueuesRead {
         /// The queues and clusters of the file, or what is wrong with it.
@@ -432,6 +437,11 @@ pub enum Action {
         cookies: Vec<Cookie>,
         /// What they run.
         program: Program,
+    },
+    /// Measure the memory that these processes have of their own; [`Event::TaskMemory`] follows if one of them runs still.
+    MeasureMemory {
+        /// The processes of some tasks.
+        pids: Vec<i32>,
     },
     /// Send a signal to a process.
     Signal {

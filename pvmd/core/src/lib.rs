@@ -31,6 +31,7 @@ mod links;
 mod load;
 mod loads;
 mod master;
+mod memory;
 mod notify;
 mod observers;
 mod outbox;
@@ -118,7 +119,7 @@ impl Core {
             hosts,
             pending: pending::Pending::default(),
             home: spawn::Home::new(config.index),
-            node: spawn::Node::new(config.seed),
+            node: spawn::Node::new(config.seed, config.task_memory),
             agents: spawn::Agents::new(config.seed),
             services: services::Services::default(),
             tracers: tracer::Tracers::default(),
@@ -237,6 +238,7 @@ impl Core {
             }
             Event::OverMemory { cookie, limit } => self.on_over_memory(cookie, limit),
             Event::Sampled(sample) => self.on_sampled(&sample),
+            Event::TaskMemory { mean } => self.node.memory.measured(mean),
             Event::QueuesRead { result } => self.command(Command::QueuesRead { result }),
             Event::SavedRead { saved } => self.on_saved_read(saved),
             Event::JobsSaved { serial, failure } => self.on_jobs_saved(serial, failure),

@@ -5,7 +5,7 @@ use pvm_wire::codes::BATCH_TAG;
 use pvm_wire::daemon::DaemonMsg;
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::{HostIndex, MessageHeader, Tid};
-use pvmd_core::event::{Action, Event};
+use pvmd_core::event::{Action, Event, Sample};
 use pvmd_simulated::daemon::config;
 use pvmd_simulated::recorder::{Recorder, host};
 
@@ -32,16 +32,33 @@ fn tell(r: &mut Recorder, message: &BatchMsg) {
     r.feed(Event::PeerMessage { host: HostIndex::MASTER, message });
 }
 
-/// `N_a` of the application that it makes.
-fn asks(r: &mut Recorder) -> i64 {
+/// A batch's number, and `N_a` of the application for its tasks that the node makes.
+fn applies(r: &mut Recorder) -> (u64, i64) {
     let Action::SendPeer { message: DaemonMsg::Data { dsts, data, .. }, .. } = r.action() else {
         panic!("an application")
     };
     assert_eq!(dsts, [manager()]);
     match BatchMsg::decode(&data[MessageHeader::SIZE..]).expect("a batch message") {
-        BatchMsg::Apply { batch: BATCH, host: from, n_a, .. } if from == host(2) => n_a,
+        BatchMsg::Apply { batch, host: from, n_a, .. } if from == host(2) => (batch.number, n_a),
         other => panic!("{other:?}"),
     }
+}
+
+/// `N_a` of the application for tasks of the batch that it makes.
+fn asks(r: &mut Recorder) -> i64 {
+    let (batch, n_a) = applies(r);
+    assert_eq!(batch, BATCH.number);
+    n_a
+}
+
+/// All that it has done since.
+fn drain(r: &mut Recorder) -> Vec<Action> {
+    std::iter::from_fn(|| r.pending().then(|| r.action())).collect()
+}
+
+/// One of several batches of this home.
+fn batch(number: u64) -> BatchId {
+    BatchId { number, ..BATCH }
 }
 
 #[test]
@@ -128,4 +145,76 @@ fn a_host_without_slots_takes_nothing_from_queues() {
     r.feed(Event::PeerLinked { host: HostIndex::MASTER });
     tell(&mut r, &BatchMsg::TasksHave { batch: BATCH, queued: true });
     assert_eq!(asks(&mut r), 0);
+}
+
+#[test]
+fn room_is_promised_to_one_batch_at_a_time() {
+    let mut r = node();
+    tell(&mut r, &BatchMsg::TasksHave { batch: BATCH, queued: false });
+    assert_eq!(applies(&mut r), (1, 4));
+    tell(&mut r, &BatchMsg::TasksHave { batch: batch(2), queued: false });
+    assert_eq!(applies(&mut r), (2, 0));
+    // The first has no tasks left: what it was asked for is free.
+    tell(&mut r, &BatchMsg::TasksNo { batch: BATCH });
+    assert_eq!(applies(&mut r), (2, 4));
+    r.nothing_else();
+}
+
+#[test]
+fn a_queue_is_promised_nothing_by_plain_batches() {
+    let mut r = node();
+    tell(&mut r, &BatchMsg::TasksHave { batch: BATCH, queued: false });
+    assert_eq!(applies(&mut r), (1, 4));
+    tell(&mut r, &BatchMsg::TasksHave { batch: batch(2), queued: true });
+    assert_eq!(applies(&mut r), (2, 2), "its slots");
+    tell(&mut r, &BatchMsg::TasksHave { batch: batch(3), queued: false });
+    assert_eq!(applies(&mut r), (3, -2), "what queues get runs beside plain tasks");
+}
+
+#[test]
+fn free_room_goes_to_the_batch_that_has_applied_least_lately() {
+    let mut r = node();
+    r.feed(Event::Load { busy_cores: 2.0 });
+    for number in 1..=3 {
+        tell(&mut r, &BatchMsg::TasksHave { batch: batch(number), queued: false });
+        assert_eq!(applies(&mut r), (number, 0));
+    }
+    // Whatever becomes free goes to the three in turn, though the first never has enough.
+    let mut turns = Vec::new();
+    for _ in 0..6 {
+        r.feed(Event::Load { busy_cores: 1.5 });
+        let (number, n_a) = applies(&mut r);
+        assert_eq!(n_a, 1);
+        r.nothing_else();
+        turns.push(number);
+        r.feed(Event::Load { busy_cores: 2.0 });
+        // Another manager asks anew, which makes what it was asked for void.
+        tell(&mut r, &BatchMsg::TasksHave { batch: batch(number), queued: false });
+        assert_eq!(applies(&mut r), (number, 0));
+    }
+    assert_eq!(turns, [1, 2, 3, 1, 2, 3]);
+}
+
+#[test]
+fn memory_bounds_what_a_node_asks_for() {
+    let mut r = Recorder::with(pvmd_core::Config { task_memory: Some(1 << 30), ..config(host(2)) });
+    r.feed(Event::PeerLinked { host: HostIndex::MASTER });
+    for (free, n_a) in [(9 << 30, 4), (3 << 30, 3), (1, 1)] {
+        r.feed(Event::Sampled(Sample { memory: 16 << 30, free, ..Sample::default() }));
+        drain(&mut r);
+        tell(&mut r, &BatchMsg::TasksHave { batch: BATCH, queued: false });
+        assert_eq!(asks(&mut r), n_a, "{free} bytes are free");
+    }
+}
+
+#[test]
+fn what_tasks_have_tells_what_the_next_need() {
+    let mut r = node();
+    r.enrol(100, 0);
+    r.feed(Event::Sampled(Sample { memory: 16 << 30, free: 4 << 30, ..Sample::default() }));
+    let is_it = |action: &Action| matches!(action, Action::MeasureMemory { pids } if pids == &[100]);
+    assert!(drain(&mut r).iter().any(is_it));
+    r.feed(Event::TaskMemory { mean: 2 << 30 });
+    tell(&mut r, &BatchMsg::TasksHave { batch: BATCH, queued: false });
+    assert_eq!(asks(&mut r), 2);
 }

@@ -415,6 +415,9 @@ impl Running {
                     info!(pid, signal, %error, "signal not sent");
                 }
             }
+            Action::MeasureMemory { pids } => {
+                return process::mean_memory(&pids).map(|mean| Event::TaskMemory { mean });
+            }
             Action::ReadTimes { host, id, pids } => return Some(driver.times(host, id, pids)),
             Action::ReadUsage { pids } => return Some(driver.turns.usage(&pids)),
             Action::Dispatch { pid, runs } => driver.turns.set(pid, runs),

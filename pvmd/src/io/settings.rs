@@ -6,7 +6,9 @@ use crate::io::memory_watch::MemoryLimits;
 use crate::io::room;
 use pvm_sched::policy::{Policy, UnknownPolicy};
 use pvm_wire::daemon::Blob;
+
 use pvm_wire::limits::{MAILBOX_BYTES, MAILBOX_ENTRIES, QUEUE_HIGH, QUEUE_LEAST, SHARED_MAX};
+use pvm_wire::quantity;
 use pvmd_core::hostfile::{SLICES, SLOTS, SuccessionRule};
 use pvmd_core::{Limits, Succession};
 use std::borrow::Cow;
@@ -87,6 +89,8 @@ pub struct Settings {
     pub log_filter: Option<String>,
     /// `PVM_TASK_TARGET`, P.
     pub task_target: u32,
+    /// `PVM_TASK_MEMORY`, bytes.
+    pub task_memory: Option<u64>,
     /// `PVM_TASK_SLOTS`, P of queued batches.
     pub task_slots: u32,
     /// `PVM_POLICY`.
@@ -198,6 +202,7 @@ impl Settings {
             },
             log_filter: log_filter()?,
             task_target: number("PVM_TASK_TARGET", cores().saturating_mul(TASKS_PER_CORE), 1..=1_000_000)?,
+            task_memory: size("PVM_TASK_MEMORY")?,
             task_slots: number("PVM_TASK_SLOTS", cores(), 0..=1_000_000)?,
             policy: policy()?,
             private_network: false,
@@ -360,6 +365,13 @@ fn policy() -> Result<Policy, SettingError> {
         return Ok(Policy::default());
     }
     name.parse().map_err(|unknown: UnknownPolicy| error("PVM_POLICY", &name, unknown.to_string()))
+}
+
+fn size(variable: &'static str) -> Result<Option<u64>, SettingError> {
+    let read = |value: String| {
+        quantity::size(&value).map_err(|_| error(variable, &value, "must be a size such as 512K, 100M or 4G"))
+    };
+    text(variable)?.map(read).transpose()
 }
 
 /// ssh must never ask for anything: nobody is there to answer.

@@ -42,7 +42,8 @@ pub enum Decision<H> {
 /// **Rounds** (section 1). `N_c` counts the nodes that have not applied in this round, and the applicant. When all have,
 /// and tasks are left, a new round begins, with `N_c = N_n`. A node may apply again before the round is over; but
 /// until every node has applied, it gets no more than its part, and waits: the node that is nearest must not take
-/// the whole batch by asking often before the others have asked at all.
+/// the whole batch by asking often before the others have asked at all. A node that declines twice in a row is full for
+/// long: it leaves the round, and later rounds do not wait for it, until it applies.
 ///
 /// **The soft rule.** In a soft batch, when every node has declined (applied with `N_a ≤ 0`) since the last grant, the
 /// rest is handed out all the same: so that the nodes' totals of this batch are as near to proportion to capability as
@@ -75,6 +76,8 @@ struct Record {
     granted: u64,
     /// It has applied or declined.
     has_applied: bool,
+    /// Its last word was that it has no room.
+    is_full: bool,
     /// Its last message was `TasksHave`.
     told: bool,
 }
@@ -125,12 +128,17 @@ impl<H: Copy + Ord + Debug> Manager<H> {
         let mut decisions = Vec::new();
         // A node's last word counts.
         self.held.retain(|&(held, _)| held != host);
+        let was_full = std::mem::replace(&mut node.is_full, n_a <= 0);
         if n_a > 0 {
             self.declined.remove(&host);
             self.held.push((host, n_a));
         } else {
             node.has_applied = true;
             self.declined.insert(host);
+            if was_full {
+                self.silent.remove(&host);
+                self.next_round();
+            }
         }
         self.settle(&mut decisions);
         decisions
@@ -272,10 +280,11 @@ impl<H: Copy + Ord + Debug> Manager<H> {
         }
     }
 
-    /// When `N_c` reaches 0, `N_c := N_n`.
+    /// When `N_c` reaches 0, `N_c := N_n`, without the nodes that are full.
     fn next_round(&mut self) {
         if self.silent.is_empty() {
-            self.silent = self.nodes.keys().copied().collect();
+            self.silent =
+                self.nodes.iter().filter(|(_, node)| !node.is_full).map(|(&host, _)| host).collect();
         }
     }
 
@@ -334,6 +343,7 @@ impl Record {
             limit: node.limit,
             granted: 0,
             has_applied: false,
+            is_full: false,
             told: false,
         }
     }

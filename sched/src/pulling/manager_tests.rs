@@ -92,6 +92,29 @@ fn a_firm_batch_waits_for_room() {
 }
 
 #[test]
+fn a_node_that_is_full_for_long_does_not_stretch_rounds() {
+    let mut manager = Manager::new();
+    manager.place(96, nodes(&[1, 1, 1]), false);
+    // It may have room in a moment: its part waits for it.
+    assert_eq!(manager.on_apply(3, 0, 1.0), []);
+    assert_eq!(granted(&manager.on_apply(1, 100, 1.0)).n, 32);
+    assert_eq!(manager.on_apply(3, -1, 1.0), []);
+    // The round ends without it: half of what is left, then the rest, instead of a half again and again.
+    assert_eq!(granted(&manager.on_apply(2, 20, 1.0)).n, 20);
+    assert_eq!(granted(&manager.on_apply(1, 100, 1.0)).n_c, 2);
+    assert_eq!(granted(&manager.on_apply(2, 100, 1.0)).n, 22);
+    assert_eq!(manager.remaining(), 0);
+
+    // As soon as it has room, it counts again.
+    manager.place(96, nodes(&[1, 1]), false);
+    assert_eq!(manager.on_apply(1, 0, 1.0), []);
+    assert_eq!(manager.on_apply(1, 0, 1.0), []);
+    assert_eq!(granted(&manager.on_apply(2, 16, 1.0)).n_c, 1);
+    assert_eq!(granted(&manager.on_apply(1, 10, 1.0)).n_c, 2);
+    assert_eq!(granted(&manager.on_apply(1, 10, 1.0)).n_c, 2);
+}
+
+#[test]
 fn a_soft_batch_hands_out_the_rest_when_all_have_declined() {
     let mut manager = Manager::new();
     manager.place(12, nodes(&[1000, 2000, 3000]), true);

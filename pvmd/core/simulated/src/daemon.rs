@@ -24,6 +24,7 @@ pub fn config(index: HostIndex) -> Config {
         capability: 1000.0,
         cores: 2,
         task_target: 4,
+        task_memory: None,
         slots: 2,
         policy: Policy::default(),
         private_network: false,

@@ -32,10 +32,11 @@ impl Core {
         )?;
         writeln!(
             out,
-            "busy cores {:.2} of {}, task target {}, task limit {}",
+            "busy cores {:.2} of {}, task target {}, memory for {} more, task limit {}",
             self.node.load.busy_cores(),
             config.cores,
             config.task_target,
+            self.node.memory.room(self.tasks.running()).map_or("any".to_owned(), |more| more.to_string()),
             config.task_limit
         )?;
         match self.hosts.master() {

@@ -102,6 +102,8 @@ impl Core {
         } else {
             self.drop_link(host);
             self.hosts.lose(host);
+            // Its part of what has not been handed out goes to others at once, whatever the master decides.
+            self.home(|home, at| home.node_gone(host, at));
             self.tell_master(ToMaster::LinkLost { host, has_ended, reason: reason.to_owned() });
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::Core;
 use crate::addresses::ReplyTo;
-use crate::event::Sample;
+use crate::event::{Action, Sample};
 use crate::timers::Timer;
 use pvm_sched::loads::apart;
 use pvm_wire::HostIndex;
@@ -10,9 +10,19 @@ use pvm_wire::calls::loads::{ListLoads, LoadList};
 use pvm_wire::daemon::DaemonMsg;
 use pvm_wire::loads::{LoadRecord, LoadVector};
 
+/// Tasks whose memory is measured at a time.
+const MEASURED: usize = 32;
+
 impl Core {
     /// The load of this host was read.
     pub(crate) fn on_sampled(&mut self, sample: &Sample) {
+        if self.node.memory.read(sample, self.tasks.running()) {
+            let running = self.tasks.iter().filter(|task| !task.manager && task.pid > 1).map(|task| task.pid);
+            // Of some, if there are many: the mean is wanted, and not at the cost of the tasks.
+            let apart = (self.tasks.running() / MEASURED).max(1);
+            let pids = running.step_by(apart).take(MEASURED).collect();
+            self.out.act(Action::MeasureMemory { pids });
+        }
         let Some(vector) = self.loads.measured(sample, &self.node.load) else { return };
         match self.hosts.master() {
             Some(master) if master == self.config.index => self.on_load_told(master, vector),

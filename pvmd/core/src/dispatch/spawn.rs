@@ -334,7 +334,7 @@ impl Core {
                 self.node(|node, tasks, at| node.on_tasks_have(offer, tasks, at));
             }
             Ok(BatchMsg::TasksNo { batch }) if src.host() == Some(batch.home) => {
-                self.node.on_tasks_no(src, batch);
+                self.node(|node, tasks, at| node.on_tasks_no(src, batch, tasks, at));
             }
             Ok(BatchMsg::Grant { batch, host, n, terms }) => {
                 self.home(|home, at| home.on_grant(src, batch, host, n, terms, at));

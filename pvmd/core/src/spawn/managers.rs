@@ -273,7 +273,7 @@ impl Home {
     }
 
     /// A host can be given nothing any more.
-    pub(super) fn node_gone(&mut self, host: HostIndex, at: &mut Decision<'_>) {
+    pub fn node_gone(&mut self, host: HostIndex, at: &mut Decision<'_>) {
         let home = at.config.index;
         for (&id, spawn) in &mut self.spawns {
             let manager = spawn.state().manager();

@@ -8,6 +8,7 @@ use crate::decision::Decision;
 use crate::effect::{Effect, Mark};
 use crate::event::Program;
 use crate::load::HostLoad;
+use crate::memory::TaskMemory;
 use crate::tasks::Tasks;
 use pvm_sched::pulling;
 use pvm_wire::batch::BatchId;
@@ -29,7 +30,10 @@ pub(crate) struct Node {
     /// Orders so far.
     count: u64,
     pub(super) batches: BTreeMap<BatchId, OpenBatch>,
+    /// Applications for tasks so far, over all batches.
+    pub(super) applications: u64,
     pub load: HostLoad,
+    pub memory: TaskMemory,
     random: u64,
 }
 
@@ -103,9 +107,16 @@ impl Exec {
 }
 
 impl Node {
-    pub fn new(seed: u64) -> Self {
-        let (execs, batches, load) = (BTreeMap::new(), BTreeMap::new(), HostLoad::default());
-        Self { execs, count: 0, batches, load, random: seed | 1 }
+    pub fn new(seed: u64, task_memory: Option<u64>) -> Self {
+        Self {
+            execs: BTreeMap::new(),
+            count: 0,
+            batches: BTreeMap::new(),
+            applications: 0,
+            load: HostLoad::default(),
+            memory: TaskMemory::new(task_memory),
+            random: seed | 1,
+        }
     }
 
     /// Another daemon (or this one), or the resource manager, has tasks started here.

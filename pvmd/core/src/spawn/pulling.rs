@@ -17,6 +17,8 @@ pub(crate) struct OpenBatch {
     node: pulling::Node,
     /// Its tasks wait for slots.
     queued: bool,
+    /// Which of the applications of this node was its last one, counted over all batches.
+    asked: u64,
 }
 
 /// A manager has tasks of a batch to give.
@@ -29,20 +31,25 @@ pub(crate) struct Offer {
 }
 
 impl Node {
-    /// `P` and `P_c`, as they count for a batch: programs running here or about to, and the load from outside in the same measure.
+    /// `P` and `P_c`, as they count for a batch: programs running here or about to, what other batches may be given on their
+    /// applications, and the load from outside in the same measure. `P` is no more than the memory of the host allows.
     fn filled(&self, batch: BatchId, tasks: &Tasks, at: &Decision<'_>) -> (u64, u64) {
-        // The part of the cores that others than tasks keep busy: a core filled by others leaves no room for its share of P.
-        let outside = self.load.outside(at.config.cores);
-        if !self.batches.get(&batch).is_some_and(|open| open.queued) {
-            let p = at.config.task_target;
-            return (p.into(), tasks.running() as u64 + (outside * f64::from(p)).round() as u64);
-        }
-        let p = u64::from(at.config.slots);
-        let others = self.batches.iter().filter(|&(&id, open)| open.queued && id != batch);
+        let is_queued = self.batches.get(&batch).is_some_and(|open| open.queued);
+        // Plain tasks fill no slots.
+        let others = self.batches.iter().filter(|&(&id, open)| id != batch && (open.queued || !is_queued));
         let promised: u64 = others.map(|(_, open)| open.node.promised()).sum();
-        // However busy others keep the host, one task at a time gets its turn: a queue never stands still for good.
-        let outside = (outside * p as f64).round() as u64;
-        (p, tasks.queued() as u64 + promised + outside.min(p.saturating_sub(1)))
+        // The part of the cores that others than tasks keep busy: a core filled by others leaves no room for its share of P.
+        let outside = |p: u64| (self.load.outside(at.config.cores) * p as f64).round() as u64;
+        let (p, p_c) = if is_queued {
+            let p = u64::from(at.config.slots);
+            // However busy others keep the host, one task at a time gets its turn: a queue never stands still for good.
+            (p, tasks.queued() as u64 + promised + outside(p).min(p.saturating_sub(1)))
+        } else {
+            let p = u64::from(at.config.task_target);
+            (p, tasks.running() as u64 + promised + outside(p))
+        };
+        let more = self.memory.room(tasks.running()).map(|more| more.saturating_sub(promised));
+        (more.map_or(p, |more| p.min(p_c.saturating_add(more))), p_c)
     }
 
     /// Lets a batch's part look at the load, and tells the manager what it wants.
@@ -73,7 +80,11 @@ impl Node {
         let wait = Duration::from_millis(self.random(pulling::RETRY_MS));
         let open = self.batches.get_mut(&batch)?;
         let n_a = match look(&mut open.node, p, p_c, wait) {
-            Step::Apply { n_a } => n_a,
+            Step::Apply { n_a } => {
+                self.applications += 1;
+                open.asked = self.applications;
+                n_a
+            }
             Step::Decline { n_a, wait, ticket } => {
                 at.out.push(Effect::SetTimer(wait, Timer::Retry(batch, ticket)));
                 n_a
@@ -84,7 +95,7 @@ impl Node {
     }
 
     fn open(&mut self, Offer { manager, batch, queued }: Offer) {
-        let fresh = || OpenBatch { manager, node: pulling::Node::new(), queued };
+        let fresh = || OpenBatch { manager, node: pulling::Node::new(), queued, asked: 0 };
         self.batches.entry(batch).or_insert_with(fresh).manager = manager;
     }
 
@@ -107,11 +118,13 @@ impl Node {
     }
 
     /// None of a batch's wait any more, says this manager or the home.
-    pub fn on_tasks_no(&mut self, src: Tid, batch: BatchId) {
+    pub fn on_tasks_no(&mut self, src: Tid, batch: BatchId, tasks: &Tasks, at: &mut Decision<'_>) {
         // One that has been relieved may be late.
         let from = |open: &OpenBatch| open.manager == src || src.is_daemon();
         if self.batches.get(&batch).is_some_and(from) {
             self.batches.remove(&batch);
+            // Its application goes unanswered: the room is free again.
+            self.on_room(tasks, at);
         }
     }
 
@@ -120,9 +133,12 @@ impl Node {
         self.look(batch, tasks, at, |node, p, p_c, wait| node.retry(ticket, p, p_c, wait));
     }
 
-    /// There may be room again: a task has ended here, or others leave more to us.
+    /// There may be room again: a task has ended here, or others leave more to us. Batches have their turns: the one that has not
+    /// applied for the longest time is the first to.
     pub fn on_room(&mut self, tasks: &Tasks, at: &mut Decision<'_>) {
-        for batch in self.batches.keys().copied().collect::<Vec<_>>() {
+        let mut turns: Vec<_> = self.batches.iter().map(|(&batch, open)| (open.asked, batch)).collect();
+        turns.sort_unstable();
+        for (_, batch) in turns {
             self.look(batch, tasks, at, |node, p, p_c, _| node.room(p, p_c));
         }
     }

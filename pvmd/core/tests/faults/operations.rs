@@ -77,7 +77,10 @@ pub fn operate(world: &mut World, op: Op) {
             if let Some(host) = nth_host(world, host) {
                 world.feed(host, Event::Load { busy_cores: f64::from(cores) });
                 let run_queue = [cores.into(); 3];
-                world.feed(host, Event::Sampled(Sample { run_queue, ..Sample::default() }));
+                // The busier, the less memory; a host without load has all that it has.
+                let free = 1 << (40 - 4 * u32::from(cores).min(6));
+                let sample = Sample { run_queue, memory: 1 << 40, free, ..Sample::default() };
+                world.feed(host, Event::Sampled(sample));
             }
         }
         Op::Jump(host, milliseconds) => {

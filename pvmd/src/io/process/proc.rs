@@ -72,6 +72,13 @@ pub fn own_memory(pid: i32) -> u64 {
     ["RssAnon:", "VmSwap:"].iter().filter_map(|name| kilobytes(name)).sum::<u64>() * 1024
 }
 
+/// The mean of the memory that these processes have of their own, in bytes; `None` if all have ended.
+pub fn mean_memory(pids: &[i32]) -> Option<u64> {
+    let live = pids.iter().map(|&pid| own_memory(pid)).filter(|&bytes| bytes > 0);
+    let (sum, count) = live.fold((0, 0), |(sum, count), bytes| (sum + bytes, count + 1));
+    (count > 0).then(|| sum / count)
+}
+
 /// The fields behind its name in what the kernel says of a process; 0 for what is no number.
 fn stat(pid: i32) -> Option<Vec<u64>> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

@@ -472,6 +472,11 @@ impl<T: Tasks> Machine<T> {
                     self.later(1..100, Happening::Kill(id));
                 }
             }
+            Action::MeasureMemory { pids } => {
+                // Some need much, some little.
+                let mean = 1 << (20 + pids.iter().sum::<i32>() % 12);
+                self.later(1..100, Happening::Event(host, Event::TaskMemory { mean }));
+            }
             Action::Link { entry } => {
                 self.net.dials.insert((host, entry.index));
                 self.later(200..20_000, Happening::Dialled(host, entry.index));
