@@ -1,7 +1,7 @@
 //! Policies by name, and the one interface through which a task manager runs any of them.
 
 use crate::allocation::agent::{Coded, Party};
-use crate::allocation::{Bidding, Local, ReceiverInitiated, SenderInitiated, UpDown};
+use crate::allocation::{Bidding, Hierarchical, Local, ReceiverInitiated, SenderInitiated, UpDown};
 use crate::divided::Divided;
 use crate::placement::{Candidate, Proportional, RoundRobin};
 use crate::pulling::{Decision, Manager};
@@ -79,11 +79,13 @@ pub enum Policy {
     Bidding,
     /// A coordinator gives each host a fair share of the others: [`UpDown`].
     UpDown,
+    /// A tree of managers knows roughly where there is room: [`Hierarchical`].
+    Hierarchical,
 }
 
 impl Policy {
     /// All there are.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::ActivePulling,
         Self::RoundRobin,
         Self::Proportional,
@@ -93,6 +95,7 @@ impl Policy {
         Self::ReceiverInitiated,
         Self::Bidding,
         Self::UpDown,
+        Self::Hierarchical,
     ];
 
     /// Its name.
@@ -107,6 +110,7 @@ impl Policy {
             Self::ReceiverInitiated => "receiver-initiated",
             Self::Bidding => "bidding",
             Self::UpDown => "up-down",
+            Self::Hierarchical => "hierarchical",
         }
     }
 
@@ -118,12 +122,7 @@ impl Policy {
         match self {
             Self::RoundRobin => Box::new(Divided::new(RoundRobin::new(last))),
             Self::Proportional | Self::LightlyLoaded => Box::new(Divided::new(Proportional)),
-            Self::ActivePulling
-            | Self::Local
-            | Self::SenderInitiated
-            | Self::ReceiverInitiated
-            | Self::Bidding
-            | Self::UpDown => Box::new(Manager::new()),
+            _ => Box::new(Manager::new()),
         }
     }
 
@@ -136,17 +135,13 @@ impl Policy {
             Self::ReceiverInitiated => Box::new(Coded(ReceiverInitiated::default())),
             Self::Bidding => Box::new(Coded(Bidding::new())),
             Self::UpDown => Box::new(Coded(UpDown::new())),
+            Self::Hierarchical => Box::new(Coded(Hierarchical::default())),
         })
     }
 
     /// Whether this is a policy of agents on all hosts.
     pub fn has_agents(self) -> bool {
-        match self {
-            Self::ActivePulling | Self::RoundRobin | Self::Proportional | Self::LightlyLoaded => false,
-            Self::Local | Self::SenderInitiated | Self::ReceiverInitiated | Self::Bidding | Self::UpDown => {
-                true
-            }
-        }
+        !matches!(self, Self::ActivePulling | Self::RoundRobin | Self::Proportional | Self::LightlyLoaded)
     }
 }
 
@@ -192,7 +187,7 @@ mod tests {
         assert_eq!(
             "fifo".parse::<Policy>().unwrap_err().to_string(),
             "unknown policy \"fifo\"; choose one of active-pulling, round-robin, proportional, lightly-loaded, local, sender-initiated, \
-             receiver-initiated, bidding, up-down"
+             receiver-initiated, bidding, up-down, hierarchical"
         );
     }
 

@@ -1,332 +1,538 @@
 //! Hierarchical allocation, as in MICROS: workers, managers above them, and a committee on top.
 //!
-//! A manager tracks roughly how many workers below it are free: it is notified of each change right below, and notifies its own
-//! superior only when the number has changed by enough. A request for S processes is granted by reserving R > S, or
+//! Hosts are workers, and some are managers, too: the tree is that of the hosts' numbers, and the first host of each part of it that is
+//! present is its manager. So every host knows who manages what, and a dead manager is replaced by one of its subordinates without a
+//! message. Several parts are at the top; their managers are the committee.
+//!
+//! A manager tracks roughly how many processors below it are free: it is notified of each change right below, and notifies its own
+//! superior only when the number has changed by enough. A request for S processes is granted by reserving R ≥ S, or
 //! passed up; the level that has enough splits it and sends the parts down, where less may turn up than was thought.
 
-use super::set::HostSet;
-use super::simulated::{Algorithm, Machines, Request, Step, here};
-use std::collections::BTreeSet;
+use super::agent::{Agent, Event, Scene};
+use super::promises::Promises;
+use super::tree::{Part, Tree};
+use crate::placement::{Portion, proportional};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
-/// A manager: its level, from 1 just above the workers, and its number within the level.
-type Post = (usize, usize);
+/// A manager passes a request up unless it has an eighth and one more than what is asked for, and reserves that eighth, too: some of it
+/// may not be there.
+const RESERVE: u32 = 8;
 
-/// A manager's knowledge.
-#[derive(Clone, Debug)]
-struct Manager {
-    /// The worker that does the job.
-    host: usize,
-    /// Free workers below, as far as it knows.
-    free: i64,
-    /// The number that it has reported to its superior.
-    told: i64,
-}
+/// After this time, in milliseconds, what found no room is asked for again.
+const RETRY: u64 = 250;
 
-/// A dead manager's successor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Repair {
-    /// The level of the post, from 1.
-    pub level: usize,
-    /// Its number within the level.
-    pub number: usize,
-    /// The subordinate that takes over.
-    pub successor: usize,
-}
+/// After this time, in milliseconds, answers that are missing do not come: a manager on the way has died.
+const PATIENCE: u64 = 1000;
 
-/// The policy: one process to a worker; what the whole tree has no room for stays where it was created.
+/// Subordinates of a manager, and the most members of the committee.
+const FAN_OUT: usize = 16;
+const COMMITTEE: usize = 4;
+
+/// The policy, on one host.
 #[derive(Clone, Debug)]
 pub struct Hierarchical {
     fan_out: usize,
-    free: HostSet,
-    dead: BTreeSet<usize>,
-    /// Level by level from 1; the last is the committee, which has one chair.
-    levels: Vec<Vec<Manager>>,
-    /// Processes on each worker.
-    load: Vec<u32>,
+    committee: usize,
+    /// What the whole tree has no room for stays where it was created.
+    stays: bool,
+    /// Free processors here, as the manager above was told.
+    told: Told,
+    /// Processors set aside here.
+    promised: Promises,
+    /// What this host manages, by level from 1.
+    posts: BTreeMap<u32, Post>,
+    /// Requests of this home.
+    wanted: BTreeMap<u64, Wanted>,
 }
 
-/// `R = S + S / RESERVE + 1`: more is reserved than asked for, as some of it may not be there.
-const RESERVE: u32 = 8;
+/// What a manager knows.
+#[derive(Clone, Debug, Default)]
+struct Post {
+    /// Free processors in each part below, by its number, as far as it was told, and in which report.
+    below: BTreeMap<usize, (u32, u32)>,
+    /// In the parts of the other members of the committee.
+    beside: BTreeMap<usize, u32>,
+    /// The number that it has told its superior, or the committee.
+    told: Told,
+}
+
+/// What a superior was told last, and counts as used by itself when it asks for some.
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    /// Which host that was, and free processors.
+    known: Option<(usize, u32)>,
+    /// Reports so far.
+    report: u32,
+}
+
+impl Told {
+    /// The number of the report that says this.
+    fn tell(&mut self, superior: usize, free: u32) -> u32 {
+        self.known = Some((superior, free));
+        self.report = self.report.wrapping_add(1);
+        self.report
+    }
+
+    /// The superior, which has heard that report last, asks for this number. If it has not heard the last one, that will replace what
+    /// it counts now: it is to be told anew.
+    fn used(&mut self, count: u32, heard: u32) {
+        let known = self.known.filter(|_| heard == self.report);
+        self.known = known.map(|(superior, free)| (superior, free.saturating_sub(count)));
+    }
+}
+
+/// Processes of this home that have no host yet.
+#[derive(Clone, Debug)]
+struct Wanted {
+    count: u32,
+    /// Which search for them it is.
+    round: u32,
+    /// The lowest level at which they are searched for now.
+    level: u32,
+    /// Reservations that were asked for and not answered.
+    open: u32,
+    /// Whether some were answered with no.
+    short: bool,
+    /// When to search again, whatever has come until then.
+    due: u64,
+}
+
+/// A search for processors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Search {
+    /// The host on which the processes were created.
+    home: usize,
+    /// Their request there.
+    request: u64,
+    /// Which search for them it is.
+    round: u32,
+    /// How many processors.
+    count: u32,
+}
+
+/// What hosts say to each other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Message {
+    /// To a superior: this number of processors is free in a part.
+    Free {
+        /// The part's level.
+        level: u32,
+        /// The part.
+        number: usize,
+        /// How many.
+        free: u32,
+        /// Which report of the part's manager this is.
+        report: u32,
+    },
+    /// To another member of the committee: in the part of the sender.
+    Beside {
+        /// The part.
+        number: usize,
+        /// How many.
+        free: u32,
+    },
+    /// To the manager of a level: find these, below you or above.
+    Wanted(u32, Search),
+    /// To another member of the committee: find these; these parts have been searched.
+    Over(Search, Vec<usize>),
+    /// To a subordinate: find these below you.
+    Find {
+        /// Its level.
+        level: u32,
+        /// The level at which the search was split.
+        split_at: u32,
+        /// Its last report that the superior has heard.
+        heard: u32,
+        /// What to find.
+        search: Search,
+    },
+    /// To the home: these are set aside here.
+    Room(Search),
+    /// To the home: these were not found. The search was split at this level.
+    Short(u32, Search),
+    /// To a worker: this number of processors that were set aside for the sender are not needed.
+    Release(u32),
+}
 
 impl Hierarchical {
-    /// A tree over `workers` workers, each manager with up to `fan_out` subordinates (at least 2).
-    pub fn new(workers: usize, fan_out: usize) -> Self {
-        let fan_out = fan_out.max(2);
-        let mut levels = Vec::new();
-        let mut below = workers;
-        let mut span = 1_usize;
-        while below > 1 || levels.is_empty() {
-            below = below.div_ceil(fan_out).max(1);
-            span = span.saturating_mul(fan_out);
-            let manager = |number: usize| {
-                let first = (number * span).min(workers);
-                let free = span.min(workers - first) as i64;
-                Manager { host: first, free, told: free }
-            };
-            levels.push((0..below).map(manager).collect());
+    /// With this number of subordinates for each manager (at least 2), and at most this number of members of the committee.
+    pub fn new(fan_out: usize, committee: usize) -> Self {
+        Self {
+            fan_out: fan_out.max(2),
+            committee: committee.max(1),
+            stays: false,
+            told: Told::default(),
+            promised: Promises::default(),
+            posts: BTreeMap::new(),
+            wanted: BTreeMap::new(),
         }
-        Self { fan_out, free: HostSet::full(workers), dead: BTreeSet::new(), levels, load: vec![0; workers] }
     }
 
-    /// The worker that does a manager's job.
-    pub fn manager(&self, level: usize, number: usize) -> Option<usize> {
-        Some(self.levels.get(level.checked_sub(1)?)?.get(number)?.host)
+    /// What the whole tree has no room for stays where it was created, instead of waiting for room.
+    #[must_use]
+    pub fn staying(mut self) -> Self {
+        self.stays = true;
+        self
     }
 
-    /// A host has died. Each post that it held goes to one of its subordinates, which counts anew; the dead host gets no
-    /// more processes.
-    pub fn died(&mut self, host: usize) -> Vec<Repair> {
-        if host >= self.load.len() || !self.dead.insert(host) {
-            return Vec::new();
+    fn tree<'a>(&self, scene: &Scene<'a, Message>) -> Tree<'a> {
+        Tree { hosts: scene.hosts, fan_out: self.fan_out, committee: self.committee }
+    }
+
+    fn free(&self, scene: &Scene<'_, Message>) -> u32 {
+        scene.free().saturating_sub(self.promised.count(scene.now))
+    }
+}
+
+/// As the home of processes.
+impl Hierarchical {
+    fn created(&mut self, request: u64, count: u32, scene: &mut Scene<'_, Message>) {
+        let fresh = Wanted { count: 0, round: 0, level: 1, open: 0, short: false, due: 0 };
+        let wanted = self.wanted.entry(request).or_insert(fresh);
+        wanted.count = wanted.count.saturating_add(count);
+        if wanted.open == 0 {
+            self.search(request, 1, scene);
         }
-        self.free.remove(host);
-        self.load[host] = 0;
-        let mut repairs = Vec::new();
-        let mut number = host;
-        // Whoever holds a post is below it, so this finds all.
-        for level in 1..=self.levels.len() {
-            number /= self.fan_out;
-            if self.levels[level - 1][number].host == host {
-                let below = self.count((level, number));
-                let successor = self.successor((level, number));
-                let manager = &mut self.levels[level - 1][number];
-                (manager.free, manager.told) = (below, below);
-                if let Some(successor) = successor {
-                    manager.host = successor;
-                    repairs.push(Repair { level, number, successor });
-                }
+    }
+
+    /// Searches for what is wanted, from a level on.
+    fn search(&mut self, request: u64, level: u32, scene: &mut Scene<'_, Message>) {
+        let tree = self.tree(scene);
+        let (level, home) = (level.min(tree.top()), scene.own);
+        let Some(wanted) = self.wanted.get_mut(&request) else { return };
+        let count = wanted.count.saturating_add(wanted.count / RESERVE);
+        wanted.round += 1;
+        (wanted.level, wanted.open, wanted.short) = (level, count, false);
+        wanted.due = scene.now + PATIENCE;
+        let search = Search { home, request, round: wanted.round, count };
+        if let Some(manager) = tree.manager(tree.part(level, home)) {
+            scene.send(manager, Message::Wanted(level, search));
+        }
+    }
+
+    /// A host has set processors aside.
+    fn found(&mut self, from: usize, found: Search, scene: &mut Scene<'_, Message>) {
+        let used = match self.wanted.get_mut(&found.request) {
+            Some(wanted) => {
+                let used = found.count.min(wanted.count);
+                wanted.count -= used;
+                used
+            }
+            None => 0,
+        };
+        scene.start(found.request, from, used);
+        if used < found.count {
+            scene.send(from, Message::Release(found.count - used));
+        }
+        self.answered(found, scene);
+    }
+
+    /// Some were not found.
+    fn not_found(&mut self, level: u32, search: Search, scene: &mut Scene<'_, Message>) {
+        let wanted = self.wanted.get_mut(&search.request).filter(|wanted| wanted.round == search.round);
+        if let Some(wanted) = wanted {
+            wanted.short = true;
+            wanted.level = wanted.level.max(level);
+        }
+        self.answered(search, scene);
+    }
+
+    /// An answer has come; at the last one, the search is over.
+    fn answered(&mut self, search: Search, scene: &mut Scene<'_, Message>) {
+        let request = search.request;
+        let Some(wanted) = self.wanted.get_mut(&request) else { return };
+        if wanted.round == search.round {
+            wanted.open = wanted.open.saturating_sub(search.count);
+        }
+        if wanted.count == 0 {
+            self.wanted.remove(&request);
+        } else if wanted.open == 0 && wanted.round == search.round {
+            let (level, short) = (wanted.level, wanted.short);
+            match short {
+                // There were more in the meantime.
+                false => self.search(request, 1, scene),
+                true if level < self.tree(scene).top() => self.search(request, level + 1, scene),
+                true => self.no_room(request, scene),
             }
         }
-        repairs
     }
 
-    /// A dead host is back, as a worker. If all of its department had died, it is also in charge there.
-    pub fn revived(&mut self, host: usize) {
-        if !self.dead.remove(&host) {
+    fn no_room(&mut self, request: u64, scene: &mut Scene<'_, Message>) {
+        if self.stays {
+            let count = self.wanted.remove(&request).map_or(0, |wanted| wanted.count);
+            return scene.start(request, scene.own, count);
+        }
+        if let Some(wanted) = self.wanted.get_mut(&request) {
+            wanted.due = scene.now + RETRY;
+            scene.no_room(request);
+        }
+    }
+
+    /// Searches again for what has had no answer, or no room.
+    fn search_overdue(&mut self, scene: &mut Scene<'_, Message>) {
+        let overdue = self.wanted.iter().filter(|(_, wanted)| wanted.due <= scene.now);
+        for request in overdue.map(|(&request, _)| request).collect::<Vec<_>>() {
+            self.search(request, 1, scene);
+        }
+    }
+
+    fn sleep(&self, scene: &mut Scene<'_, Message>) {
+        if let Some(due) = self.wanted.values().map(|wanted| wanted.due).min() {
+            scene.wake(due.saturating_sub(scene.now).max(1));
+        }
+    }
+}
+
+/// As a worker.
+impl Hierarchical {
+    /// A manager wants processors: what there is, is set aside for the home.
+    fn give(&mut self, split_at: u32, search: Search, scene: &mut Scene<'_, Message>) {
+        let found = search.count.min(self.free(scene));
+        for _ in 0..found {
+            self.promised.add(search.home, scene.now);
+        }
+        if found > 0 {
+            scene.send(search.home, Message::Room(Search { count: found, ..search }));
+        }
+        if found < search.count {
+            scene.send(
+                search.home,
+                Message::Short(split_at, Search { count: search.count - found, ..search }),
+            );
+        }
+    }
+}
+
+/// As a manager.
+impl Hierarchical {
+    /// The part that this host manages at a level, if it does.
+    fn part(&self, level: u32, scene: &Scene<'_, Message>) -> Option<Part> {
+        let tree = self.tree(scene);
+        let part = tree.part(level, scene.own);
+        ((1..=tree.top()).contains(&level) && tree.manager(part) == Some(scene.own)).then_some(part)
+    }
+
+    /// Free processors in the parts below one, as far as its manager knows. Of which it has heard nothing, all count as free.
+    fn below(&self, part: Part, scene: &Scene<'_, Message>) -> Vec<(Part, u32)> {
+        let tree = self.tree(scene);
+        let known = self.posts.get(&part.level).map(|post| &post.below);
+        let free = |below: Part| {
+            let all = || u32::try_from(tree.count(below)).unwrap_or(u32::MAX).saturating_mul(scene.room);
+            let told = known.and_then(|known| known.get(&below.number)).map(|&(free, _)| free);
+            (below, told.unwrap_or_else(all))
+        };
+        tree.below(part).map(free).collect()
+    }
+
+    /// Free processors in the other parts of the committee that have not been searched.
+    fn beside(&self, part: Part, searched: &[usize], scene: &Scene<'_, Message>) -> Vec<(Part, u32)> {
+        let tree = self.tree(scene);
+        let known = self.posts.get(&part.level).map(|post| &post.beside);
+        let others = tree.top_parts().filter(|other| *other != part && !searched.contains(&other.number));
+        let free = |other: Part| {
+            let all = || u32::try_from(tree.count(other)).unwrap_or(u32::MAX).saturating_mul(scene.room);
+            let told = known.and_then(|known| known.get(&other.number)).copied();
+            (other, told.unwrap_or_else(all))
+        };
+        others.map(free).collect()
+    }
+
+    fn wanted(&mut self, level: u32, search: Search, scene: &mut Scene<'_, Message>) {
+        let Some(part) = self.part(level, scene) else {
+            // It was the manager a moment ago.
+            return scene.send(search.home, Message::Short(level, search));
+        };
+        let tree = self.tree(scene);
+        let free = sum(&self.below(part, scene));
+        if level < tree.top() && free <= search.count {
+            let above = tree.part(level + 1, scene.own);
+            if let Some(manager) = tree.manager(above) {
+                return scene.send(manager, Message::Wanted(level + 1, search));
+            }
+        }
+        if level < tree.top() {
+            return self.split(part, level, search, scene);
+        }
+        self.over(part, search, Vec::new(), scene);
+    }
+
+    /// A member of the committee: what its own part has not, others may have.
+    fn over(&mut self, part: Part, search: Search, mut searched: Vec<usize>, scene: &mut Scene<'_, Message>) {
+        searched.push(part.number);
+        let own = sum(&self.below(part, scene)).min(search.count);
+        let rest = Search { count: search.count - own, ..search };
+        self.split(part, part.level, Search { count: own, ..search }, scene);
+        if rest.count == 0 {
             return;
         }
-        self.free.insert(host);
-        let mut number = host;
-        for level in &mut self.levels {
-            number /= self.fan_out;
-            if self.dead.contains(&level[number].host) {
-                level[number].host = host;
+        let most = self.beside(part, &searched, scene).into_iter().rev().max_by_key(|&(_, free)| free);
+        match most.and_then(|(other, free)| Some((other, self.tree(scene).manager(other)?, free))) {
+            Some((other, manager, free)) if free > 0 => {
+                let post = self.posts.entry(part.level).or_default();
+                post.beside.insert(other.number, free.saturating_sub(rest.count));
+                scene.send(manager, Message::Over(rest, searched));
+            }
+            _ => scene.send(search.home, Message::Short(part.level, rest)),
+        }
+    }
+
+    /// Sends the parts of a search down.
+    fn split(&mut self, part: Part, split_at: u32, search: Search, scene: &mut Scene<'_, Message>) {
+        if search.count == 0 {
+            return;
+        }
+        let tree = self.tree(scene);
+        let below = self.below(part, scene);
+        let portion =
+            |&(_, free): &(Part, u32)| Portion { capability: free.into(), has: 0, limit: free.into() };
+        let (with_room, _): (Vec<_>, Vec<_>) = below.iter().copied().partition(|&(_, free)| free > 0);
+        let counts = proportional(search.count.into(), &with_room.iter().map(portion).collect::<Vec<_>>());
+        let mut rest = search.count;
+        for (&(below, free), n) in with_room.iter().zip(counts) {
+            let (n, Some(to)) = (n as u32, tree.manager(below)) else { continue };
+            if n > 0 {
+                rest -= n;
+                let post = self.posts.entry(part.level).or_default();
+                let heard = post.below.get(&below.number).map_or(0, |&(_, report)| report);
+                post.below.insert(below.number, (free - n, heard));
+                let search = Search { count: n, ..search };
+                scene.send(to, Message::Find { level: below.level, split_at, heard, search });
+            }
+        }
+        if rest > 0 {
+            scene.send(search.home, Message::Short(split_at, Search { count: rest, ..search }));
+        }
+    }
+
+    fn find(
+        &mut self,
+        level: u32,
+        split_at: u32,
+        heard: u32,
+        search: Search,
+        scene: &mut Scene<'_, Message>,
+    ) {
+        if level == 0 {
+            self.told.used(search.count, heard);
+            return self.give(split_at, search, scene);
+        }
+        let Some(part) = self.part(level, scene) else {
+            return scene.send(search.home, Message::Short(split_at, search));
+        };
+        self.posts.entry(level).or_default().told.used(search.count, heard);
+        self.split(part, split_at, search, scene);
+    }
+
+    /// A subordinate tells what is free there.
+    fn note(&mut self, from: usize, part: Part, free: (u32, u32), scene: &Scene<'_, Message>) {
+        let tree = self.tree(scene);
+        let above = tree.above(part);
+        if self.part(above.level, scene) == Some(above) && tree.manager(part) == Some(from) {
+            self.posts.entry(above.level).or_default().below.insert(part.number, free);
+        }
+    }
+
+    /// Another member of the committee does.
+    fn note_beside(&mut self, from: usize, number: usize, free: u32, scene: &Scene<'_, Message>) {
+        let level = self.tree(scene).top();
+        if self.part(level, scene).is_some() && self.tree(scene).manager(Part { level, number }) == Some(from)
+        {
+            self.posts.entry(level).or_default().beside.insert(number, free);
+        }
+    }
+
+    /// Tells those above what has changed: as a worker everything, as a manager what has changed by more than an eighth.
+    fn report(&mut self, scene: &mut Scene<'_, Message>) {
+        let (tree, free) = (self.tree(scene), self.free(scene));
+        if let Some(manager) = tree.manager(tree.part(1, scene.own))
+            && self.told.known != Some((manager, free))
+        {
+            let report = self.told.tell(manager, free);
+            scene.send(manager, Message::Free { level: 0, number: scene.own, free, report });
+        }
+        for level in self.posts.keys().copied().collect::<Vec<_>>() {
+            match self.part(level, scene) {
+                Some(part) => self.report_part(part, scene),
+                // Another host has a lower number.
+                None => drop(self.posts.remove(&level)),
             }
         }
     }
 
-    /// A live subordinate: a worker, or the holder of a post below.
-    fn successor(&self, (level, number): Post) -> Option<usize> {
-        let range = number * self.fan_out..(number + 1) * self.fan_out;
-        let alive = |host: &usize| !self.dead.contains(host);
-        if level == 1 {
-            range.take_while(|&host| host < self.load.len()).find(alive)
-        } else {
-            range.filter_map(|child| self.manager(level - 1, child)).find(alive)
+    fn report_part(&mut self, part: Part, scene: &mut Scene<'_, Message>) {
+        let (tree, free) = (self.tree(scene), sum(&self.below(part, scene)));
+        let top = part.level == tree.top();
+        let superior = if top { Some(scene.own) } else { tree.manager(tree.above(part)) };
+        let (Some(superior), Some(post)) = (superior, self.posts.get_mut(&part.level)) else { return };
+        let is_enough = |(to, told): (usize, u32)| to != superior || free.abs_diff(told) > told / RESERVE;
+        if !post.told.known.is_none_or(is_enough) {
+            return;
         }
-    }
-
-    /// The sum of the subordinates of a manager, if it asks them.
-    fn count(&self, (level, number): Post) -> i64 {
-        let range = number * self.fan_out..(number + 1) * self.fan_out;
-        if level == 1 {
-            range.filter(|&worker| self.free.contains(worker)).count() as i64
-        } else {
-            let below = &self.levels[level - 2];
-            range.filter_map(|child| below.get(child)).map(|manager| manager.free).sum()
+        let (report, Part { level, number }) = (post.told.tell(superior, free), part);
+        if !top {
+            return scene.send(superior, Message::Free { level, number, free, report });
         }
-    }
-
-    /// A worker has become free or busy: its manager is notified, and those above as far as it matters.
-    fn report(&mut self, worker: usize, change: i64, machines: &mut dyn Machines) {
-        let (mut number, mut change) = (worker, change);
-        for level in &mut self.levels {
-            machines.send(1);
-            number /= self.fan_out;
-            let manager = &mut level[number];
-            manager.free += change;
-            change = manager.free - manager.told;
-            // A change by an eighth is reported.
-            if change.abs() <= manager.told.abs() / 8 {
-                return;
-            }
-            manager.told = manager.free;
+        for other in tree.top_parts().filter(|&other| other != part).filter_map(|other| tree.manager(other)) {
+            scene.send(other, Message::Beside { number, free });
         }
-    }
-
-    /// Up to `count` free workers below a manager, which are busy from now on.
-    fn grant(&mut self, (level, number): Post, count: u32, machines: &mut dyn Machines) -> Vec<usize> {
-        let children = number * self.fan_out..(number + 1) * self.fan_out;
-        if level == 1 {
-            let mut workers = Vec::new();
-            while workers.len() < count as usize
-                && let Some(worker) =
-                    self.free.next(children.start).filter(|worker| children.contains(worker))
-            {
-                self.free.remove(worker);
-                self.report(worker, -1, machines);
-                workers.push(worker);
-            }
-            return workers;
-        }
-        let mut workers = Vec::new();
-        let below = self.levels[level - 2].len();
-        for child in children.take_while(|&child| child < below) {
-            let left = count - workers.len() as u32;
-            if left == 0 {
-                break;
-            }
-            let has = self.levels[level - 2][child].free.max(0);
-            let part = left.min(u32::try_from(has).unwrap_or(u32::MAX));
-            if part > 0 {
-                machines.send(2);
-                workers.extend(self.grant((level - 1, child), part, machines));
-            }
-        }
-        workers
     }
 }
 
-impl Algorithm for Hierarchical {
-    fn name(&self) -> &'static str {
-        "hierarchical"
-    }
+fn sum(parts: &[(Part, u32)]) -> u32 {
+    parts.iter().fold(0, |sum, &(_, free)| sum.saturating_add(free))
+}
 
-    fn created(&mut self, request: Request, machines: &mut dyn Machines) -> Vec<Step> {
-        if request.origin >= self.load.len() {
-            return here(&request).collect();
-        }
-        let reserve = request.count.saturating_add(request.count / RESERVE).saturating_add(1);
-        let mut workers = Vec::new();
-        let mut number = request.origin;
-        for level in 1..=self.levels.len() {
-            machines.send(1);
-            number /= self.fan_out;
-            let top = level == self.levels.len();
-            let left = request.count - workers.len() as u32;
-            if left > 0 && (top || self.levels[level - 1][number].free >= i64::from(reserve)) {
-                workers.extend(self.grant((level, number), left, machines));
-            }
-            if workers.len() == request.count as usize {
-                break;
-            }
-        }
-        workers.resize(request.count as usize, request.origin);
-        for &worker in &workers {
-            self.load[worker] += 1;
-            if self.free.remove(worker) {
-                self.report(worker, -1, machines);
-            }
-        }
-        workers.into_iter().map(|host| Step::asked(&request, host)).collect()
+impl Default for Hierarchical {
+    fn default() -> Self {
+        Self::new(FAN_OUT, COMMITTEE)
     }
+}
 
-    fn ended(&mut self, host: usize, machines: &mut dyn Machines) -> Vec<Step> {
-        if let Some(load) = self.load.get_mut(host) {
-            *load = load.saturating_sub(1);
-            if *load == 0 && !self.dead.contains(&host) && self.free.insert(host) {
-                self.report(host, 1, machines);
+impl Agent for Hierarchical {
+    type Message = Message;
+
+    fn on(&mut self, event: Event<Message>, scene: &mut Scene<'_, Message>) {
+        match event {
+            Event::Created { request, count } => self.created(request, count, scene),
+            Event::Dropped { request } => drop(self.wanted.remove(&request)),
+            Event::Heard { from, message } => match message {
+                Message::Free { level, number, free, report } => {
+                    self.note(from, Part { level, number }, (free, report), scene);
+                }
+                Message::Beside { number, free } => self.note_beside(from, number, free, scene),
+                Message::Wanted(level, search) => self.wanted(level, search, scene),
+                Message::Over(search, searched) => {
+                    let level = self.tree(scene).top();
+                    match self.part(level, scene).filter(|part| !searched.contains(&part.number)) {
+                        Some(part) => self.over(part, search, searched, scene),
+                        None => scene.send(search.home, Message::Short(level, search)),
+                    }
+                }
+                Message::Find { level, split_at, heard, search } => {
+                    self.find(level, split_at, heard, search, scene);
+                }
+                Message::Room(found) => self.found(from, found, scene),
+                Message::Short(level, search) => self.not_found(level, search, scene),
+                Message::Release(count) => self.promised.settle(from, count),
+            },
+            Event::Began { home, count, placed } => {
+                if placed {
+                    self.promised.settle(home, count);
+                }
             }
+            Event::Woken => {
+                self.promised.take_overdue(scene.now);
+                self.search_overdue(scene);
+            }
+            Event::Gone(host) => self.promised.gone(host),
+            Event::Ended { .. } | Event::Load | Event::Joined(_) | Event::Centre => {}
         }
-        Vec::new()
-    }
-
-    fn left(&mut self, host: usize, machines: &mut dyn Machines) -> Vec<Step> {
-        if self.free.remove(host) {
-            self.report(host, -1, machines);
-        }
-        let subordinates = self.fan_out as u64;
-        for _ in self.died(host) {
-            // The successor asks all its new subordinates, and notifies its superior.
-            machines.send(2 * subordinates + 1);
-        }
-        Vec::new()
-    }
-
-    fn returned(&mut self, host: usize, machines: &mut dyn Machines) -> Vec<Step> {
-        if self.dead.contains(&host) {
-            self.revived(host);
-            self.report(host, 1, machines);
-        }
-        Vec::new()
+        self.report(scene);
+        self.sleep(scene);
     }
 }
 
 #[cfg(test)]
-#[path = "hierarchy_small.rs"]
-mod small;
-
-#[cfg(test)]
-mod tests {
-    use super::super::testing::Bench;
-    use super::*;
-
-    #[test]
-    fn the_tree_covers_all_workers() {
-        let tree = Hierarchical::new(100, 4);
-        assert_eq!(tree.levels.iter().map(Vec::len).collect::<Vec<_>>(), [25, 7, 2, 1]);
-        assert_eq!(tree.levels[3][0].free, 100);
-        assert_eq!(Hierarchical::new(0, 4).levels[0][0].free, 0);
-        assert_eq!(Hierarchical::new(1, 0).levels.len(), 1);
-    }
-
-    #[test]
-    fn a_small_request_stays_in_its_department_and_a_large_one_goes_up() {
-        let mut tree = Hierarchical::new(64, 8);
-        let mut bench = Bench::new(&[0; 64]);
-        assert_eq!(bench.create(&mut tree, 1, 20, 3), [16, 17, 18]);
-        // Five are left there; five and the reserve are more than that.
-        let hosts = bench.create(&mut tree, 2, 20, 30);
-        assert!(hosts.iter().any(|host| !(16..24).contains(host)));
-        assert!(bench.loads.iter().all(|&load| load <= 1));
-        assert_eq!(
-            bench.create(&mut tree, 3, 5, 40).iter().filter(|&&host| host == 5).count(),
-            9,
-            "31 were free"
-        );
-    }
-
-    #[test]
-    fn a_dead_manager_is_replaced_by_a_subordinate() {
-        let mut tree = Hierarchical::new(64, 8);
-        let mut bench = Bench::new(&[0; 64]);
-        // Worker 0 heads its department and the committee.
-        let repairs = tree.died(0);
-        assert_eq!(
-            repairs,
-            [Repair { level: 1, number: 0, successor: 1 }, Repair { level: 2, number: 0, successor: 1 }]
-        );
-        assert_eq!(tree.died(0), []);
-        assert_eq!(tree.manager(2, 0), Some(1));
-        assert_eq!(tree.died(9), [], "a worker with no post");
-        let hosts = bench.create(&mut tree, 1, 30, 62);
-        assert!(!hosts.contains(&0) && !hosts.contains(&9));
-        assert!(bench.loads.iter().all(|&load| load <= 1), "all others are used");
-    }
-
-    #[test]
-    fn a_returned_host_works_again_and_replaces_managers_that_all_died() {
-        let mut tree = Hierarchical::new(8, 2);
-        let mut bench = Bench::new(&[0; 8]);
-        assert_eq!(bench.leave(&mut tree, 0).0, 0);
-        assert_eq!(bench.messages, 3 + 3 * 5, "all levels hear of it, and three posts are filled");
-        assert_eq!((tree.manager(1, 0), tree.manager(3, 0)), (Some(1), Some(1)));
-        bench.leave(&mut tree, 1);
-        assert_eq!(tree.manager(3, 0), Some(2), "the last of the department hands on what it held");
-        assert_eq!(bench.come_back(&mut tree, 0), []);
-        assert_eq!((tree.manager(1, 0), tree.manager(2, 0), tree.manager(3, 0)), (Some(0), Some(2), Some(2)));
-        let mut hosts = bench.create(&mut tree, 1, 4, 7);
-        hosts.sort_unstable();
-        assert_eq!(hosts, [0, 2, 3, 4, 5, 6, 7], "all but the one that is away");
-    }
-
-    #[test]
-    fn with_all_of_a_department_dead_the_post_is_void() {
-        let mut tree = Hierarchical::new(8, 2);
-        for host in 0..8 {
-            tree.died(host);
-        }
-        let mut bench = Bench::new(&[0; 8]);
-        assert_eq!(bench.create(&mut tree, 1, 3, 2), [3, 3], "nobody is left but who asks");
-    }
-}
+#[path = "hierarchy_tests.rs"]
+mod tests;

@@ -12,9 +12,9 @@
 //! | bidding | [`Bidding`] |
 //! | active pulling ([`crate::pulling`]) | [`Pull`] |
 //!
-//! Sender- and receiver-initiated, bidding, up-down and the baseline [`Local`] are [agents](agent::Agent), one on each host, which know
-//! only what they hear in messages: daemons and the simulator ([`Agents`]) drive the same ones. The others are [`Algorithm`]s of the
-//! simulator only, which see all machines. Hosts are numbers here: there may be a hundred thousand of them.
+//! Sender- and receiver-initiated, bidding, up-down, hierarchical and the baseline [`Local`] are [agents](agent::Agent), one on each
+//! host, which know only what they hear in messages: daemons and the simulator ([`Agents`]) drive the same ones. The others are
+//! [`Algorithm`]s of the simulator only, which see all machines. Hosts are numbers here: there may be a hundred thousand of them.
 
 pub mod agent;
 pub mod bidding;
@@ -28,12 +28,13 @@ pub mod receiver;
 pub mod sender;
 mod set;
 mod simulated;
+mod tree;
 pub mod updown;
 mod usage;
 
 pub use bidding::Bidding;
 pub use graph::GraphTheoretic;
-pub use hierarchy::{Hierarchical, Repair};
+pub use hierarchy::Hierarchical;
 pub use local::Local;
 pub use pull::Pull;
 pub use receiver::ReceiverInitiated;
@@ -145,7 +146,7 @@ mod tests {
             })),
             Box::new(Agents::new("bidding", hosts, None, Bidding::new)),
             Box::new(Agents::new("up-down", hosts, None, UpDown::new)),
-            Box::new(Hierarchical::new(hosts, 3)),
+            Box::new(Agents::new("hierarchical", hosts, None, || Hierarchical::new(3, 2).staying())),
             Box::new(GraphTheoretic),
             Box::new(Pull::default()),
         ]

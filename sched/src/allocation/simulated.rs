@@ -78,11 +78,6 @@ pub trait Algorithm: Debug {
     }
 }
 
-/// All processes of a request where they were created.
-pub(super) fn here(request: &Request) -> impl Iterator<Item = Step> + use<> {
-    std::iter::repeat_n(Step::asked(request, request.origin), request.count as usize)
-}
-
 /// Waits up to this long, in milliseconds, are over when all messages have been delivered; they are no time in the simulation.
 const MOMENT: u64 = 20;
 
@@ -242,12 +237,10 @@ impl<A: Agent> Algorithm for Agents<A> {
         };
         *place = Place { agent: (self.make)(), homes: VecDeque::new() };
         self.present.remove(at);
-        let mut events = Vec::new();
+        let mut events: Vec<_> = self.present.iter().map(|&other| (other, Event::Gone(host))).collect();
         if self.centre == host {
             self.centre = self.present.first().copied().unwrap_or(host);
             events.extend(self.present.iter().map(|&host| (host, Event::Centre)));
-        } else {
-            events.push((self.centre, Event::Gone(host)));
         }
         let orphans = self.unplaced.range((host, 0)..=(host, u64::MAX)).map(|(&key, &count)| (key, count));
         for (key, count) in orphans.collect::<Vec<_>>() {
@@ -263,6 +256,8 @@ impl<A: Agent> Algorithm for Agents<A> {
         if !self.is_present(self.centre) {
             self.centre = host;
         }
-        self.run([(self.centre, Event::Joined(host)), (host, Event::Load)], machines)
+        let mut events: Vec<_> = self.present.iter().map(|&other| (other, Event::Joined(host))).collect();
+        events.push((host, Event::Load));
+        self.run(events, machines)
     }
 }

@@ -113,7 +113,9 @@ impl Kind {
             }
             Self::Bidding => Box::new(Agents::new("bidding", hosts, None, Bidding::new)),
             Self::UpDown => Box::new(Agents::new("up-down", hosts, None, UpDown::new)),
-            Self::Hierarchical => Box::new(Hierarchical::new(hosts, 16)),
+            Self::Hierarchical => {
+                Box::new(Agents::new("hierarchical", hosts, None, || Hierarchical::default().staying()))
+            }
             Self::Graph => Box::new(GraphTheoretic),
             Self::Pull => Box::new(Pull::default()),
         }
