@@ -448,6 +448,7 @@ fn a_setting_that_cannot_be_used_is_refused_with_what_it_can_be() {
     let whole = [
         ("PVM_TASK_TARGET", "from 1 to 1000000"),
         ("PVM_TASK_SLOTS", "from 0 to 1000000"),
+        ("PVM_TASK_MEMORY", "must be a size such as 512K, 100M or 4G"),
         ("PVM_TASK_LIMIT", "from 1 to 262143"),
         ("PVM_STARTERS", "from 1 to 4096"),
         ("PVM_DEPUTIES", "from 1 to 5"),
@@ -477,7 +478,7 @@ fn a_setting_that_cannot_be_used_is_refused_with_what_it_can_be() {
         (
             "PVM_POLICY",
             "fastest",
-            "unknown policy \"fastest\"; choose one of active-pulling, round-robin, proportional, lightly-loaded, local, sender-initiated, receiver-initiated, bidding, up-down",
+            "unknown policy \"fastest\"; choose one of active-pulling, round-robin, proportional, lightly-loaded, local, sender-initiated, receiver-initiated, bidding, up-down, hierarchical",
         ),
         (
             "PVM_LOG",

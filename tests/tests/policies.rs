@@ -5,7 +5,8 @@ use pvm_tests::machine::Plan;
 use pvm_tests::{Installation, Machine, process, wait};
 use rustix::process::Signal;
 
-const POLICIES: [&str; 5] = ["local", "sender-initiated", "receiver-initiated", "bidding", "up-down"];
+const POLICIES: [&str; 6] =
+    ["local", "sender-initiated", "receiver-initiated", "bidding", "up-down", "hierarchical"];
 
 /// Three hosts with four slots each.
 fn machine(installation: &Installation) -> Machine {
@@ -38,6 +39,8 @@ fn is_by_rule(policy: &str, [home, second, third]: [usize; 3]) -> bool {
         "local" => home == 9,
         "sender-initiated" => home >= 4 && (1..=4).contains(&others),
         "bidding" => [home, second, third] == [3, 3, 3],
+        // The first nine of the ten that were reserved, in proportion to room.
+        "hierarchical" => [home, second, third].iter().all(|count| (2..=4).contains(count)),
         // The others divide what has no room at home.
         _ => home == 4 && others <= 4,
     }
@@ -102,7 +105,7 @@ fn batches_end_although_hosts_die() {
     let mut listed = Vec::new();
     let over = wait::until(wait::PATIENCE, || {
         listed = console.command("batch");
-        (listed.iter().filter(is_over).count() == 5).then_some(())
+        (listed.iter().filter(is_over).count() == POLICIES.len()).then_some(())
     });
     assert_eq!(over, Some(()), "{listed:#?}");
     console.quit();

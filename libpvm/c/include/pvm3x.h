@@ -46,7 +46,8 @@ extern "C" {
 int pvm_cancelbatch(int _batch);
 
 /* Chooses the policy that places what this task spawns from now on; NULL or "" for the virtual machine's. Policies: "active-pulling",
- * "round-robin", "proportional", "lightly-loaded", "local", "sender-initiated", "receiver-initiated", "bidding", "up-down". */
+ * "round-robin", "proportional", "lightly-loaded", "local", "sender-initiated", "receiver-initiated", "bidding", "up-down",
+ * "hierarchical". */
 int pvm_setpolicy(const char *_name);
 
 /* Names this task's team, up to 64 bytes: tasks that want to run at the same time on hosts that have too few processors for all.

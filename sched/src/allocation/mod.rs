@@ -26,7 +26,6 @@ mod promises;
 mod pull;
 pub mod receiver;
 pub mod sender;
-mod set;
 mod simulated;
 mod tree;
 pub mod updown;
