@@ -370,7 +370,7 @@ pub use pvm_wire::services::TaskEnded;
 ///
 /// let request = SpawnRequest { file: "worker".into(), count: 2, ..SpawnRequest::default() };
 /// let refused = vec![pvm3::PvmError::Denied.code(); request.count as usize];
-/// let reply = SpawnReply { results: refused, refusals: Vec::new() };
+/// let reply = SpawnReply { results: refused, ..SpawnReply::default() };
 /// assert_eq!(reply.results, [-8, -8]);
 /// ```
 #[doc(inline)]

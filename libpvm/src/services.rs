@@ -260,7 +260,7 @@ impl Tracer<'_> {
 ///     match manager.next_request()? {
 ///         Managed::Spawn(spawn, to) => {
 ///             let started = manager.start(to.from(), spawn)?;
-///             manager.answer(to, Ok(pvm3::SpawnReply { results: started, refusals: Vec::new() }))?;
+///             manager.answer(to, Ok(pvm3::SpawnReply { results: started, ..pvm3::SpawnReply::default() }))?;
 ///         }
 ///         Managed::AddHosts(_, to) => manager.answer(to, Err(pvm3::PvmError::Denied))?,
 ///         other => println!("{other:?}"),

@@ -47,6 +47,8 @@ pub struct Spawned {
     pub failed: Vec<PvmError>,
     /// The reasons as text: one entry per reason and host. Empty with the original's daemon, which does not report them.
     pub reasons: Vec<Refused>,
+    /// Name of the placement policy that has chosen their hosts. Empty if a host was given, and with the original's daemon.
+    pub policy: String,
 }
 
 /// Why tasks were not started: one reason, on one host.
@@ -212,6 +214,7 @@ fn sort(reply: SpawnReply) -> Spawned {
         tids: good.into_iter().map(Tid::from_raw).collect(),
         failed: bad.into_iter().map(error).collect(),
         reasons: reply.refusals.into_iter().map(refused).collect(),
+        policy: reply.policy,
     }
 }
 
@@ -221,7 +224,8 @@ mod tests {
 
     #[test]
     fn tids_and_codes_are_separated() {
-        let spawned = sort(SpawnReply { results: vec![0x40002, -7, 0x40003, -9999], refusals: Vec::new() });
+        let spawned =
+            sort(SpawnReply { results: vec![0x40002, -7, 0x40003, -9999], ..SpawnReply::default() });
         assert_eq!(spawned.tids, [Tid::from_raw(0x40002), Tid::from_raw(0x40003)]);
         assert_eq!(spawned.failed, [PvmError::NoFile, PvmError::DSysErr]);
     }

@@ -193,6 +193,7 @@ fn policies() {
     for policy in policies.into_iter().chain(agents) {
         let spawned = task.spawn(me()).args(["role", "brief"]).count(4).policy(policy).start().unwrap();
         assert_eq!((spawned.tids.len(), spawned.failed.len()), (4, 0), "{policy}");
+        assert_eq!(spawned.policy, policy);
         let queued =
             task.spawn(me()).args(["role", "brief"]).count(9).policy(policy).queued().notices(NOTICES);
         let batch = queued.start().unwrap();

@@ -165,7 +165,7 @@ fn a_manager_answers_in_the_daemons_place() {
             Managed::Spawn(spawn, to) => {
                 assert_eq!((to.from(), spawn.count), (client, 2));
                 let results = manager.start(client, spawn).unwrap();
-                ("spawn", manager.answer(to, Ok(SpawnReply { results, refusals: Vec::new() })))
+                ("spawn", manager.answer(to, Ok(SpawnReply { results, ..SpawnReply::default() })))
             }
             Managed::Notify(from, request) => {
                 assert_eq!((from, request.tag), (client, GONE));

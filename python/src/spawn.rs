@@ -78,6 +78,9 @@ pub struct Spawned {
     /// PVM's codes of those that were not.
     #[pyo3(get)]
     failed: Vec<i32>,
+    /// Name of the placement policy that has chosen their hosts; empty if a host was given.
+    #[pyo3(get)]
+    policy: String,
     reasons: Vec<Refused>,
 }
 
@@ -147,6 +150,7 @@ impl Task {
             tids: numbers(&spawned.tids),
             failed: spawned.failed.into_iter().map(PvmError::code).collect(),
             reasons: spawned.reasons.into_iter().map(refused).collect(),
+            policy: spawned.policy,
         })
     }
 

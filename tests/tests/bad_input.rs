@@ -448,7 +448,6 @@ fn a_setting_that_cannot_be_used_is_refused_with_what_it_can_be() {
     let whole = [
         ("PVM_TASK_TARGET", "from 1 to 1000000"),
         ("PVM_TASK_SLOTS", "from 0 to 1000000"),
-        ("PVM_TASK_MEMORY", "must be a size such as 512K, 100M or 4G"),
         ("PVM_TASK_LIMIT", "from 1 to 262143"),
         ("PVM_STARTERS", "from 1 to 4096"),
         ("PVM_DEPUTIES", "from 1 to 5"),
@@ -467,6 +466,8 @@ fn a_setting_that_cannot_be_used_is_refused_with_what_it_can_be() {
         }
     }
     let others = [
+        ("PVM_TASK_MEMORY", "-1", "must be a size such as 512K, 100M or 4G"),
+        ("PVM_TASK_MEMORY", "0", "must be a size such as 512K, 100M or 4G"),
         ("PVM_HOST_TIMEOUT", "0", "must be a number of seconds from 0.1 to 86400"),
         ("PVM_CONNECT_TIMEOUT", "never", "must be a number of seconds from 0.1 to 86400"),
         ("PVM_LINK_IDLE", "-1", "must be a number of seconds from 0.1 to 86400"),

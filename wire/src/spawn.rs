@@ -102,6 +102,8 @@ pub struct SpawnReply {
     pub results: Vec<i32>,
     /// Why those with a code were not started, as far as it is known. Not PVM's.
     pub refusals: Vec<Refusal>,
+    /// Name of the policy that has placed them; empty if their host was given. Not PVM's.
+    pub policy: String,
 }
 
 /// An entry of an environment.

@@ -68,21 +68,24 @@ impl Request for SpawnRequest {
     }
 }
 
-/// int n, n × int tid or error code; \[int [`EXTENSION_MAGIC`], int m, m × [`Refusal`]\].
+/// int n, n × int tid or error code; \[int [`EXTENSION_MAGIC`], int m, m × [`Refusal`], str policy\].
 impl Field for SpawnReply {
     fn write(&self, body: BodyWriter) -> BodyWriter {
         let body = self.results.write(body);
         // The original ignores what stands behind.
-        if self.refusals.is_empty() { body } else { self.refusals.write(body.int(EXTENSION_MAGIC)) }
+        if self.refusals.is_empty() && self.policy.is_empty() {
+            return body;
+        }
+        self.refusals.write(body.int(EXTENSION_MAGIC)).str(&self.policy)
     }
 
     fn read(reader: &mut BodyReader<'_>) -> Result<Self, BodyError> {
         let results = Field::read(reader)?;
-        let refusals = match reader.int() {
-            Ok(EXTENSION_MAGIC) => Field::read(reader)?,
-            _ => Vec::new(),
+        let (refusals, policy) = match reader.int() {
+            Ok(EXTENSION_MAGIC) => (Field::read(reader)?, Field::read(reader)?),
+            _ => (Vec::new(), String::new()),
         };
-        Ok(Self { results, refusals })
+        Ok(Self { results, refusals, policy })
     }
 }
 

@@ -339,11 +339,11 @@ fn spawns_end_in_what_the_original_does_not_read() {
     is(&CancelBatch { batch: 7 }, Tmx::CancelBatch.tag(), body().int(7));
     is(&Batches {}, Tmx::Batches.tag(), body());
 
-    let plain = SpawnReply { results: vec![0x40002, -7], refusals: Vec::new() };
+    let plain = SpawnReply { results: vec![0x40002, -7], ..SpawnReply::default() };
     answers::<SpawnRequest>(&plain, body().ints([2, 0x40002, -7]));
     let refusal = Refusal { host: 0x40000, code: -7, count: 1, reason: "no".into() };
-    let told = SpawnReply { refusals: vec![refusal], ..plain };
-    let written = body().ints([2, 0x40002, -7, EXTENSION_MAGIC, 1, 0x40000, -7, 1]).str("no");
+    let told = SpawnReply { refusals: vec![refusal], policy: "local".into(), ..plain };
+    let written = body().ints([2, 0x40002, -7, EXTENSION_MAGIC, 1, 0x40000, -7, 1]).str("no").str("local");
     answers::<SpawnRequest>(&told, written);
     answers::<QueueRequest>(&12, body().int(12));
     answers::<CancelBatch>(&(), body().int(0));

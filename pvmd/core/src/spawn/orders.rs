@@ -116,6 +116,10 @@ impl Home {
 
     fn finish(&mut self, id: SpawnId, at: &mut Decision<'_>) {
         let Some(spawn) = self.spawns.get_mut(&id) else { return };
+        let policy = match spawn.state() {
+            State::Pinned => String::new(),
+            _ => spawn.placing.policy.name().to_owned(),
+        };
         let Some(call) = spawn.call_mut() else { return };
         let (to, refusals) = (call.to, std::mem::take(&mut call.refusals).into_list());
         let mut results: Vec<i32> = std::mem::take(&mut call.results).into_iter().flatten().collect();
@@ -126,7 +130,7 @@ impl Home {
         for &tid in results.iter().filter(|tid| **tid > 0) {
             at.out.push(Effect::ReportStart(spawn.started(Tid::from_raw(tid))));
         }
-        at.out.reply::<SpawnRequest>(to, &SpawnReply { results, refusals });
+        at.out.reply::<SpawnRequest>(to, &SpawnReply { results, refusals, policy });
         self.step(id, Event::Over, at);
         self.spawns.remove(&id);
     }
