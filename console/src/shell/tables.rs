@@ -290,6 +290,7 @@ mod tests {
             tids: vec![Tid::from_raw(0x40002)],
             failed: [vec![PvmError::NoFile; 5], vec![PvmError::DSysErr; 2]].concat(),
             reasons: vec![refused(Some(vm), 3, "./x: no such file"), refused(Some(far), 1, "./x: bad")],
+            ..Spawned::default()
         };
         let hosts = BTreeMap::from([(vm, "vm".to_owned())]);
         let expected = "1 successful\nt40002\nvm: ./x: no such file (3 tasks)\nt80000: ./x: bad\nPvmd system error (2 tasks)\nNo such file\n";
