@@ -70,9 +70,16 @@ impl<'a> Tree<'a> {
     fn within(&self, part: Part) -> &'a [usize] {
         let span = self.span(part.level);
         let first = part.number.saturating_mul(span);
-        let from = self.hosts.partition_point(|&host| host < first);
-        let to = self.hosts.partition_point(|&host| host < first.saturating_add(span));
-        &self.hosts[from..to]
+        &self.hosts[self.before(first)..self.before(first.saturating_add(span))]
+    }
+
+    /// Hosts with lower numbers.
+    fn before(&self, number: usize) -> usize {
+        // If none below is missing, the number is also its place.
+        match self.hosts.get(number) {
+            Some(&host) if host == number => number,
+            _ => self.hosts.partition_point(|&host| host < number),
+        }
     }
 }
 
