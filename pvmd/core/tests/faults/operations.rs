@@ -78,7 +78,7 @@ pub fn operate(world: &mut World, op: Op) {
                 world.feed(host, Event::Load { busy_cores: f64::from(cores) });
                 let run_queue = [cores.into(); 3];
                 // The busier, the less memory; a host without load has all that it has.
-                let free = 1 << (40 - 4 * u32::from(cores).min(6));
+                let free = 1 << (40 - 4 * cores.min(6));
                 let sample = Sample { run_queue, memory: 1 << 40, free, ..Sample::default() };
                 world.feed(host, Event::Sampled(sample));
             }
