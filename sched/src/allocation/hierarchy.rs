@@ -313,29 +313,21 @@ impl Hierarchical {
         ((1..=tree.top()).contains(&level) && tree.manager(part) == Some(scene.own)).then_some(part)
     }
 
-    /// Free processors in the parts below one, as far as its manager knows. Of which it has heard nothing, all count as free.
+    /// Free processors in the parts right below one, as its manager believes.
     fn below(&self, part: Part, scene: &Scene<'_, Message>) -> Vec<(Part, u32)> {
         let tree = self.tree(scene);
         let known = self.posts.get(&part.level).map(|post| &post.below);
-        let free = |below: Part| {
-            let all = || u32::try_from(tree.count(below)).unwrap_or(u32::MAX).saturating_mul(scene.room);
-            let told = known.and_then(|known| known.get(&below.number)).map(|&(free, _)| free);
-            (below, told.unwrap_or_else(all))
-        };
-        tree.below(part).map(free).collect()
+        let told = |below: Part| known?.get(&below.number).map(|&(free, _)| free);
+        tree.below(part).map(|below| (below, believed(told(below), below, &tree, scene.room))).collect()
     }
 
-    /// Free processors in the other parts of the committee that have not been searched.
+    /// Free processors in the other parts at the top that have not been searched, as the manager of this one believes.
     fn beside(&self, part: Part, searched: &[usize], scene: &Scene<'_, Message>) -> Vec<(Part, u32)> {
         let tree = self.tree(scene);
         let known = self.posts.get(&part.level).map(|post| &post.beside);
+        let told = |other: Part| known?.get(&other.number).copied();
         let others = tree.top_parts().filter(|other| *other != part && !searched.contains(&other.number));
-        let free = |other: Part| {
-            let all = || u32::try_from(tree.count(other)).unwrap_or(u32::MAX).saturating_mul(scene.room);
-            let told = known.and_then(|known| known.get(&other.number)).copied();
-            (other, told.unwrap_or_else(all))
-        };
-        others.map(free).collect()
+        others.map(|other| (other, believed(told(other), other, &tree, scene.room))).collect()
     }
 
     fn wanted(&mut self, level: u32, search: Search, scene: &mut Scene<'_, Message>) {
@@ -383,10 +375,9 @@ impl Hierarchical {
             return;
         }
         let tree = self.tree(scene);
-        let below = self.below(part, scene);
+        let with_room: Vec<_> = self.below(part, scene).into_iter().filter(|&(_, free)| free > 0).collect();
         let portion =
             |&(_, free): &(Part, u32)| Portion { capability: free.into(), has: 0, limit: free.into() };
-        let (with_room, _): (Vec<_>, Vec<_>) = below.iter().copied().partition(|&(_, free)| free > 0);
         let counts = proportional(search.count.into(), &with_room.iter().map(portion).collect::<Vec<_>>());
         let mut rest = search.count;
         for (&(below, free), n) in with_room.iter().zip(counts) {
@@ -477,6 +468,11 @@ impl Hierarchical {
             scene.send(other, Message::Beside { number, free });
         }
     }
+}
+
+/// Free processors in a part: what its manager has told, or all that its hosts have if it has told nothing.
+fn believed(told: Option<u32>, part: Part, tree: &Tree<'_>, room: u32) -> u32 {
+    told.unwrap_or_else(|| u32::try_from(tree.count(part)).unwrap_or(u32::MAX).saturating_mul(room))
 }
 
 fn sum(parts: &[(Part, u32)]) -> u32 {

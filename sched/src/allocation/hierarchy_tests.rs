@@ -34,7 +34,7 @@ fn height(fan_out: usize, workers: impl IntoIterator<Item = usize>) -> u32 {
     level
 }
 
-/// The lowest level that has room for so many processes near the one that asks: all ways to choose the workers.
+/// The lowest level at which one manager has room for `count` processes and is above `origin`, by trying every choice of workers.
 fn lowest(fan_out: usize, free: &[usize], origin: usize, count: usize) -> Option<u32> {
     let chosen = |set: u32| (0..free.len()).filter(move |&at| set >> at & 1 > 0).map(|at| free[at]);
     (0..1_u32 << free.len())
@@ -43,8 +43,8 @@ fn lowest(fan_out: usize, free: &[usize], origin: usize, count: usize) -> Option
         .min()
 }
 
-/// As long as no manager has so many workers below it that an eighth of them goes untold, all is known: then as many
-/// processes get a worker of their own as there are free ones, and no further away than where R of them are free.
+/// With fewer than eight workers below each manager, every change is reported. Then as many processes get a worker of their own as
+/// workers are free, and none is further away than the lowest level at which R workers are free.
 fn is_nearest_first<const FAN_OUT: usize>(workers: usize) {
     let top = Tree { hosts: &(0..workers).collect::<Vec<_>>(), fan_out: FAN_OUT, committee: 1 }.top();
     for set in 0..1_u32 << workers {
@@ -131,7 +131,7 @@ fn members_of_the_committee_find_room_with_each_other() {
     assert_eq!(bench.create(&mut policy, 2, 50, 2), [7, 50], "one is free, three quarters away");
 }
 
-/// What a host alone does, with so many processors.
+/// The actions of the agent of host 1, which has four processors and no load.
 fn hear(agent: &mut Hierarchical, hosts: &[usize], now: u64, event: Event<Message>) -> Vec<Action<Message>> {
     let mut random = Randomness::new(1);
     let mut scene = Scene::new((1, 1), (0, 4), hosts, now, &mut random);
@@ -207,8 +207,8 @@ fn what_others_say_out_of_place_changes_nothing() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// In trees of any size a manager is told late, but of no more than an eighth at each level: of the best there is, all
-    /// that ask or all that are free, at least 8/9 for each level above the lowest, which hears at once.
+    /// At each level above the lowest, a manager may not have been told of an eighth of the free workers. The result is at least 8/9 of
+    /// the optimum for each of these levels, where the optimum is the lesser of the processes asked for and the free workers.
     #[test]
     fn rough_counts_hide_few_workers(
         workers in 1..600_usize,
