@@ -1,4 +1,5 @@
-//! What every way of a message promises, asked of each in turn: shared memory, a direct route, our daemon's stream, and the original's.
+//! What every way of a message promises, asked of each in turn: shared memory, a direct route, the direct route that a task makes to another
+//! host by itself, our daemon's stream, and the original's.
 //!
 //! Messages of one task to another arrive in the order of sending, whole, of any size; the end of a task comes behind its last
 //! message; what a receiver does not read stops its sender, or fails with `PvmNoMem`, and nothing that was accepted is lost.
@@ -16,30 +17,40 @@ use std::time::{Duration, Instant};
 enum Way {
     Ring,
     Direct,
+    /// To another host, without being asked for. The original's daemon knows nothing of it.
+    Automatic,
     Daemon,
 }
 
-const WAYS: [(&str, Way); 3] = [("ring", Way::Ring), ("direct", Way::Direct), ("daemon", Way::Daemon)];
+const WAYS: [(&str, Way); 4] =
+    [("ring", Way::Ring), ("direct", Way::Direct), ("automatic", Way::Automatic), ("daemon", Way::Daemon)];
 
 const TESTS: &[Test] = &[
     ("order_and_sizes_by_ring", || try_by("ring", "order_and_sizes")),
     ("order_and_sizes_by_direct_route", || try_by("direct", "order_and_sizes")),
+    ("order_and_sizes_by_automatic_route", || try_by("automatic", "order_and_sizes")),
     ("order_and_sizes_by_daemon", || try_by("daemon", "order_and_sizes")),
     ("both_send_at_once_by_ring", || try_by("ring", "both_send_at_once")),
     ("both_send_at_once_by_direct_route", || try_by("direct", "both_send_at_once")),
+    ("both_send_at_once_by_automatic_route", || try_by("automatic", "both_send_at_once")),
     ("both_send_at_once_by_daemon", || try_by("daemon", "both_send_at_once")),
     ("the_end_comes_last_by_ring", || try_by("ring", "the_end_comes_last")),
     ("the_end_comes_last_by_direct_route", || try_by("direct", "the_end_comes_last")),
+    ("the_end_comes_last_by_automatic_route", || try_by("automatic", "the_end_comes_last")),
     ("the_end_comes_last_by_daemon", || try_by("daemon", "the_end_comes_last")),
     ("what_is_not_read_stops_the_sender_by_ring", || try_by("ring", "what_is_not_read_stops_the_sender")),
     ("what_is_not_read_stops_the_sender_by_direct_route", || {
         try_by("direct", "what_is_not_read_stops_the_sender");
+    }),
+    ("what_is_not_read_stops_the_sender_by_automatic_route", || {
+        try_by("automatic", "what_is_not_read_stops_the_sender")
     }),
     ("what_is_not_read_stops_the_sender_by_daemon", || {
         try_by("daemon", "what_is_not_read_stops_the_sender");
     }),
     ("what_is_cut_off_is_dropped_by_ring", || try_by("ring", "what_is_cut_off_is_dropped")),
     ("what_is_cut_off_is_dropped_by_direct_route", || try_by("direct", "what_is_cut_off_is_dropped")),
+    ("what_is_cut_off_is_dropped_by_automatic_route", || try_by("automatic", "what_is_cut_off_is_dropped")),
     ("what_is_cut_off_is_dropped_by_daemon", || try_by("daemon", "what_is_cut_off_is_dropped")),
 ];
 
@@ -76,9 +87,20 @@ fn main() -> ExitCode {
 /// Runs a body in a process that goes this way.
 fn try_by(way: &str, body: &str) {
     let memory = if way == "ring" { "1" } else { "0" };
+    if way == "automatic" && !is_ours() {
+        return;
+    }
     let mut command = Command::new(me());
     command.args(["role", body, way]).env("PVM_SHM", memory);
     assert!(command.status().unwrap().success(), "{body} by {way}");
+}
+
+/// Whether the daemon is this system's.
+fn is_ours() -> bool {
+    let task = Task::enrol().unwrap();
+    let is_ours = task.daemon_is_ours();
+    task.exit().unwrap();
+    is_ours
 }
 
 /// The way that this process was told to go: the word behind its role.
@@ -90,7 +112,7 @@ fn way() -> Way {
 fn enrol() -> Task {
     let mut task = Task::enrol().unwrap();
     task.set_routing(match way() {
-        Way::Ring => Routing::AllowDirect,
+        Way::Ring | Way::Automatic => Routing::AllowDirect,
         Way::Direct => Routing::Direct,
         Way::Daemon => Routing::ByDaemon,
     });
@@ -101,7 +123,11 @@ fn enrol() -> Task {
 fn partner(task: &mut Task, role: &str) -> Tid {
     let name = WAYS.iter().find(|(_, known)| *known == way()).unwrap().0;
     let memory = if way() == Way::Ring { "1" } else { "0" };
+    if way() == Way::Automatic {
+        task.add_hosts(&["far via=local"]).unwrap().into_iter().for_each(|host| drop(host.unwrap()));
+    }
     let spawn = task.spawn(me()).args(["role", role, name]);
+    let spawn = if way() == Way::Automatic { spawn.on_host("far") } else { spawn };
     let spawn = spawn.env("PVM_SHM", memory);
     // Only sleepers have a low bound: others read messages while they send.
     let spawn = if role == "sleeper" { spawn.env("PVM_QUEUE_MAX_BYTES", QUEUE_MAX) } else { spawn };
@@ -114,7 +140,7 @@ fn partner(task: &mut Task, role: &str) -> Tid {
         let is_reached = match way() {
             // With the original's daemon there is no shared memory: its stream is what is left.
             Way::Ring if task.daemon_is_ours() => is_there(task),
-            Way::Direct => is_there(task),
+            Way::Direct | Way::Automatic => is_there(task),
             Way::Ring | Way::Daemon => task.direct_routes().is_empty(),
         };
         if is_reached {

@@ -29,7 +29,7 @@ mod store;
 pub mod wait;
 
 pub use loan::{Loan, Offset, OutOfBounds};
-pub use mapping::{Body, Mapping, Segment, View};
+pub use mapping::{Body, Mapping, Segment, View, unacknowledged};
 pub use memory::{LINE, Memory};
 pub use outbox::{Outbox, Parcel};
 pub use ring::SendError;

@@ -2,7 +2,8 @@
 //!
 //! A mapping lives as long as the object that owns it, its size is sealed, and every access is checked against that size. Other
 //! processes can write to it at any time; so words are atomics, everything else is copied by raw pointers, and no value read is
-//! trusted. The one exception is [`Body`]. A descriptor that was inherited, and so has no owner, is looked at here, too.
+//! trusted. The one exception is [`Body`]. A descriptor that was inherited, and so has no owner, is looked at here, too, and
+//! a socket is asked for what it has not delivered.
 
 use crate::lineage;
 use crate::loan::{Loan, Offset};
@@ -10,6 +11,7 @@ use crate::memory::{HEAD, IN_LINE, LINE, Memory, write_cut};
 use pvm_wire::copy::piece;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
 use rustix::io::{Errno, Result};
+use rustix::ioctl::{Getter, Opcode};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::{Timespec, futex};
@@ -557,6 +559,17 @@ impl ForkMark {
 pub(crate) fn inherited_file(descriptor: RawFd) -> ManuallyDrop<File> {
     // SAFETY: nothing is closed by this value, and a look at a descriptor that is not open is an error of the system call.
     ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) })
+}
+
+/// The request for the bytes of a socket that have not been confirmed, where it has this number: on all processors but MIPS, PowerPC and
+/// SPARC, which refuse it.
+const SIOCOUTQ: Opcode = 0x5411;
+
+/// Whether the other end of a stream has not confirmed all bytes that were written; `false` if the system does not say.
+pub fn unacknowledged(stream: BorrowedFd<'_>) -> bool {
+    // SAFETY: the request writes one int, to where the getter has room for one (ioctl_list(2), tcp(7): SIOCOUTQ).
+    let count = unsafe { rustix::ioctl::ioctl(stream, Getter::<SIOCOUTQ, i32>::new()) };
+    count.is_ok_and(|count| count > 0)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ pub const EXTENSION_MAGIC: i32 = 0x5056_4d72;
 /// Version of the extensions that follow the mark: of [`Tmx`], of fields behind PVM's own, of what is in shared memory.
 /// Whoever changes one of these adds 1. Libraries and daemons of different versions speak PVM 3.4 with each other, as with the
 /// original's.
-pub const EXTENSION_VERSION: i32 = 15;
+pub const EXTENSION_VERSION: i32 = 16;
 /// Environment variable by which our daemon tells what it starts that its socket takes [`Tmx::Enrol`]; see [`enrol_value`].
 pub const ENROL_VARIABLE: &str = "PVMENROL";
 
@@ -186,6 +186,8 @@ tags! {
         Epoch = 5,
         /// The daemon asks for [`Tmx::Activity`], because a task has asked it.
         Activity = 6,
+        /// The direct route between the two has broken at the sender's end.
+        RouteLost = 7,
     }
 }
 

@@ -28,6 +28,9 @@ pub const PARTIAL_MESSAGES_MAX: usize = 65_536;
 /// Largest frame between daemons, bytes. A longer one closes the link.
 pub const PEER_FRAME_MAX: usize = 32 * 1024 * 1024;
 
+/// Most direct routes that a task has with tasks of other hosts without having been asked for them. Messages to others go by the daemons.
+pub const AUTOMATIC_ROUTES: usize = 64;
+
 /// Default of the bytes of shared memory that a task, or a daemon, fills with what others have not taken (`PVM_SHM_MAX`).
 pub const SHARED_MAX: u64 = 1024 * 1024 * 1024;
 

@@ -166,6 +166,11 @@ tuned! {
         "more: the sender goes on later; less: processor time that the receiver needs";
         "bandwidth", "";
 
+        MULTICAST_SPARED: usize = 32_768, "bytes";
+        "From this length on a multicast crosses the network once for all receivers of a host, even where they have direct routes.";
+        "more: the network carries it as often as there are receivers; less: it takes the longer way by the daemons";
+        "remote", "";
+
         WAKE_ROUNDS: usize = 100, "round trips";
         "By which a daemon measures at its start what waking takes.";
         "more: a later start; fewer: an uncertain result";

@@ -13,6 +13,7 @@
 //! PVM is not made for several threads in one task: calls of two threads follow one another, but only one of them may
 //! receive. Signal handlers can call the library while the program waits for a message.
 
+mod at_exit;
 mod buffer_calls;
 mod buffer_table;
 mod buffers;

@@ -7,7 +7,7 @@ use super::internals;
 use super::lock::{self, Exclusive};
 use super::memory::Lists;
 use super::tracepoints;
-use super::{fork, output, timeline};
+use super::{at_exit, fork, output};
 use pvm_engine::Error;
 use pvm_engine::groups::Groups;
 use pvm_engine::{Engine, Spinner};
@@ -245,7 +245,7 @@ impl State {
         fork::watch();
         self.settings.copy_to(&mut engine);
         engine.set_context(self.context);
-        timeline::report_at_exit(&engine);
+        at_exit::watch();
         self.engine = Some(engine);
         Ok(())
     }

@@ -1,17 +1,16 @@
 //! Direct routes: how they are requested, granted and closed.
 //!
-//! A task that wants one (`PvmRoute` 3) sends a request by the daemon, with the address from which it will call, and waits. The
-//! other answers, in any call in which it receives, with the address at which it listens; the first calls. If both ask at once,
-//! the one with the lower id goes on waiting and the other answers. A refusal is remembered, and messages go by the
-//! daemon as before.
+//! A task asks with a request by the daemon, which has the address from which it will call. The other answers, in any call in which it
+//! receives, with the address at which it listens; the first calls. If both ask at once, the request of the one with the lower id stands
+//! and the other answers. A refusal is remembered, and messages go by the daemon as before. A program that wants routes (`PvmRoute` 3)
+//! waits for the answer; without that the library asks by itself ([`super::automatic`]), and messages go by the daemon meanwhile.
 //!
-//! Messages keep their order. Those that the asking task sent earlier arrive before its request. Those that the other sends
-//! by the daemon after its grant are counted, and the number is the first message on the route: the reader
-//! holds back the following messages until that many have arrived. Only the original library, which announces nothing and
-//! waits for nothing, can overtake itself there.
+//! Messages keep their order ([`super::order`]): each task counts what it sends by the daemon since the request, or its grant, and the
+//! number is the first message on the route. Only the original library, which counts nothing, can overtake itself there.
 
 use super::meeting::{Address, Caller, Listener};
-use super::peers::{Peer, announcement};
+use super::order;
+use super::peers::{Asked, Calling, Granted, Peer};
 use super::route::{Outgoing, PeerLibrary, Route};
 use super::seal::{self, Offer, Seal};
 use super::{Engine, Payload, xdr_header};
@@ -19,8 +18,8 @@ use crate::Result;
 use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
 use pvm_wire::calls::notify::NotifyRequest;
 use pvm_wire::calls::sharing::Meet;
-use pvm_wire::codes::{CONTEXT_TC, EXTENSION_MAGIC, EXTENSION_VERSION, TASK_PROTOCOL, Tc, notify};
-use pvm_wire::{Message, MessageHeader, Tid};
+use pvm_wire::codes::{CONTEXT_TC, EXTENSION_MAGIC, EXTENSION_VERSION, TASK_PROTOCOL, Tc, Tcx, notify};
+use pvm_wire::{Body, Message, MessageHeader, Tid};
 use rustix::io::Errno;
 use std::net::Ipv4Addr;
 use std::os::fd::AsRawFd;
@@ -31,6 +30,9 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The value of `PvmRoute` with which a task neither requests nor grants routes.
 pub(super) const DONT_ROUTE: i32 = 1;
+
+/// The value of `PvmRoute` with which a task grants routes, and asks for them by itself.
+pub(super) const ALLOW_DIRECT: i32 = 2;
 
 /// The value of `PvmRoute` with which a task requests routes.
 pub(super) const ROUTE_DIRECT: i32 = 3;
@@ -70,30 +72,12 @@ impl Engine {
         if self.is_full() {
             return Ok(());
         }
-        let caller =
-            if self.is_neighbour(dst) { Caller::local() } else { Caller::remote(self.host_address()) };
-        let Ok(caller) = caller else {
-            self.peers.set(dst, Peer::Refused);
-            return Ok(());
-        };
-        let mut question = BodyWriter::new().int(TASK_PROTOCOL).str(caller.address().to_string());
         if self.may_share_with(dst) {
             self.ask_to_meet(dst)?;
-            question = add_extension(question);
         }
-        let mut offer = None;
-        if !self.is_neighbour(dst)
-            && let Some((ours, handshake)) = Offer::new()
-        {
-            question = add_extension(question).int(self.identity.signature.cast_signed());
-            question =
-                question.int(i32::from(self.trusts_network())).int(handshake.len() as i32).bytes(&handshake);
-            offer = Some(ours);
+        for message in self.route_request(dst, true) {
+            self.send_by_daemon(message.dst, message.header, Payload::Parts(&[&message.body]))?;
         }
-        self.peers.set(dst, Peer::Asked(caller, offer));
-        let (question, watch) = (self.to_library(dst, Tc::ConReq, question.finish()), self.watch(dst));
-        self.send_by_daemon(question.dst, question.header, Payload::Parts(&[&question.body]))?;
-        self.send_by_daemon(watch.dst, watch.header, Payload::Parts(&[&watch.body]))?;
         while let Some(Peer::Asked(..) | Peer::Calling(..)) = self.peers.get(dst) {
             let deadline = self.call_deadline(dst);
             if self.is_full() || deadline.is_some_and(|end| end <= Instant::now()) {
@@ -105,10 +89,39 @@ impl Engine {
         Ok(())
     }
 
+    /// The request for a route, and that for a notice of the other's end; none if no socket can be made.
+    pub(super) fn route_request(&mut self, dst: Tid, is_waited_for: bool) -> Vec<Message> {
+        if self.is_neighbour(dst) {
+            self.peers.note_near();
+        }
+        let caller =
+            if self.is_neighbour(dst) { Caller::local() } else { Caller::remote(self.host_address()) };
+        let Ok(caller) = caller else {
+            self.peers.set(dst, Peer::Refused);
+            return Vec::new();
+        };
+        let mut question = BodyWriter::new().int(TASK_PROTOCOL).str(caller.address().to_string());
+        if self.may_share_with(dst) {
+            question = add_extension(question);
+        }
+        let mut offer = None;
+        if !self.is_neighbour(dst)
+            && let Some((ours, handshake)) = Offer::new()
+        {
+            question = add_extension(question).int(self.identity.signature.cast_signed());
+            question = question.int(i32::from(self.trusts_network()));
+            question = question.int(handshake.len() as i32).bytes(&handshake);
+            question = question.int(i32::from(!is_waited_for));
+            offer = Some(ours);
+        }
+        self.peers.set(dst, Peer::Asked(Asked { caller, offer, is_waited_for, sent: 0 }));
+        vec![self.to_library(dst, Tc::ConReq, question.finish()), self.watch(dst)]
+    }
+
     /// The deadline of a call. The wait for an answer has none: it ends with the answer, or with the other task.
     fn call_deadline(&self, dst: Tid) -> Option<Instant> {
         match self.peers.get(dst) {
-            Some(Peer::Calling(_, deadline)) => Some(*deadline),
+            Some(Peer::Calling(calling)) => Some(calling.deadline),
             _ => None,
         }
     }
@@ -137,33 +150,20 @@ impl Engine {
         if shares && self.neighbours.find(asker).is_none() {
             self.defer_request(&Meet { other: asker });
         }
-        let address =
-            address.filter(|_| version == TASK_PROTOCOL && self.options.route != DONT_ROUTE && !shares);
         let library =
             if is_ours && !self.is_neighbour(asker) { Some(self.peer_library(body.int()?)) } else { None };
         let sealing = if library.is_some() { self.sealing(body)? } else { Sealing::Without };
-        let address = address.filter(|_| !matches!(sealing, Sealing::Impossible));
+        let is_automatic = library.is_some() && body.int()? != 0;
+        let address = address.filter(|_| {
+            version == TASK_PROTOCOL
+                && !shares
+                && !matches!(sealing, Sealing::Impossible)
+                && self.may_grant(asker, is_automatic)
+        });
         let listener = address.and_then(|from| Listener::new(from, self.host_address()).ok());
         let answer = BodyWriter::new().int(TASK_PROTOCOL);
         let answer = if let Some(listener) = listener {
-            let mut answer = answer.int(0).str(listener.address().to_string());
-            let (seal, handshake) = match sealing {
-                Sealing::With(ours, handshake) => (Some(*ours), handshake),
-                Sealing::Without | Sealing::Impossible => (None, Vec::new()),
-            };
-            if library.is_some() {
-                answer = add_extension(answer).int(self.identity.signature.cast_signed());
-                answer = answer.int(handshake.len() as i32).bytes(&handshake);
-            }
-            // A peer that still used an older route would not ask.
-            self.lose_route(asker);
-            let fd = listener.fd().as_raw_fd();
-            self.peers.set(asker, Peer::Granted(listener, 0, seal, library));
-            // As PVM does, so that programs which poll descriptors themselves get this one, too.
-            self.report_route_added(asker, fd);
-            let watch = self.watch(asker);
-            self.inbox.deferred.push_back(watch);
-            answer
+            self.grant(asker, listener, library, sealing, is_automatic, answer)
         } else {
             if asked {
                 self.peers.set(asker, Peer::Refused);
@@ -175,6 +175,59 @@ impl Engine {
         Ok(())
     }
 
+    /// Whether a request is granted.
+    fn may_grant(&mut self, asker: Tid, is_automatic: bool) -> bool {
+        match self.options.route {
+            DONT_ROUTE => false,
+            // A route that this task has left has to be read to its end first.
+            _ if matches!(self.peers.get(asker), Some(Peer::Left(_))) => false,
+            ALLOW_DIRECT if is_automatic => self.takes_automatic_routes() && self.makes_room_for_route(),
+            _ => true,
+        }
+    }
+
+    /// Grants a route: the answer.
+    fn grant(
+        &mut self,
+        asker: Tid,
+        listener: Listener,
+        library: Option<PeerLibrary>,
+        sealing: Sealing,
+        is_automatic: bool,
+        answer: BodyWriter,
+    ) -> BodyWriter {
+        let mut answer = answer.int(0).str(listener.address().to_string());
+        let (seal, handshake) = match sealing {
+            Sealing::With(ours, handshake) => (Some(*ours), handshake),
+            Sealing::Without | Sealing::Impossible => (None, Vec::new()),
+        };
+        if library.is_some() {
+            answer = add_extension(answer).int(self.identity.signature.cast_signed());
+            answer = answer.int(handshake.len() as i32).bytes(&handshake);
+        }
+        // A peer that still used an older route would not ask.
+        self.lose_route(asker);
+        let is_hidden = is_automatic && self.options.route == ALLOW_DIRECT;
+        let fd = listener.fd().as_raw_fd();
+        if library.is_some() {
+            self.peers.expect_both_ways(asker, true);
+        }
+        if self.is_neighbour(asker) {
+            self.peers.note_near();
+        }
+        let granted = Granted { listener, seal, library, is_hidden, sent: 0 };
+        self.peers.set(asker, Peer::Granted(Box::new(granted)));
+        if is_hidden {
+            self.show_hidden(asker);
+        } else {
+            // As PVM does, so that programs which poll descriptors themselves get this one, too.
+            self.report_route_added(asker, fd);
+        }
+        let watch = self.watch(asker);
+        self.inbox.deferred.push_back(watch);
+        answer
+    }
+
     /// Another task has answered (`TC_CONACK`).
     pub(super) fn handle_route_answer(
         &mut self,
@@ -184,25 +237,35 @@ impl Engine {
         if !matches!(self.peers.get(from), Some(Peer::Asked(..))) {
             return Ok(());
         }
-        let Some(Peer::Asked(caller, offer)) = self.peers.set(from, Peer::Refused) else { return Ok(()) };
+        let Some(Peer::Asked(asked)) = self.peers.set(from, Peer::Refused) else { return Ok(()) };
         let (version, denied, address) = (body.int()?, body.int()?, Address::parse(body.str()?));
         let Some(address) = address.filter(|_| version == TASK_PROTOCOL && denied == 0) else {
             return Ok(());
         };
         let library = if has_extension(body) { Some(self.peer_library(body.int()?)) } else { None };
         let handshake = if library.is_some() { body.count(1)? } else { 0 };
-        let seal = match offer.filter(|_| handshake > 0) {
+        let seal = match asked.offer.filter(|_| handshake > 0) {
             Some(offer) => {
                 let Some(seal) = offer.complete(body.bytes(handshake)?) else { return Ok(()) };
                 Some(seal)
             }
             None => None,
         };
-        if let Ok(socket) = caller.call(&address) {
+        let is_automatic = !asked.is_waited_for && self.options.route != ROUTE_DIRECT;
+        let is_safe = library.is_some() && (seal.is_some() || self.trusts_network());
+        if is_automatic && (!is_safe || self.options.route == DONT_ROUTE) {
+            return Ok(());
+        }
+        if let Ok(socket) = asked.caller.call(&address) {
             let library = library.filter(|_| !self.is_neighbour(from));
-            let route = Route::direct(socket, self.inbox.limit(), from, seal).with_library(library);
-            self.peers.expect_both_ways(from);
-            self.peers.set(from, Peer::Calling(route, Instant::now() + CALL_TIMEOUT));
+            let mut route = Route::direct(socket, self.inbox.limit(), from, seal).with_library(library);
+            route.hide(is_automatic);
+            self.peers.expect_both_ways(from, library.is_some());
+            let deadline = Instant::now() + CALL_TIMEOUT;
+            self.peers.set(from, Peer::Calling(Calling { route, deadline, sent: asked.sent }));
+            if is_automatic {
+                self.show_hidden(from);
+            }
             self.check_call(from);
         }
         Ok(())
@@ -213,45 +276,50 @@ impl Engine {
         self.lose_neighbour(tid);
         match self.peers.get(tid) {
             Some(Peer::Asked(..)) => drop(self.peers.set(tid, Peer::Refused)),
-            Some(Peer::Granted(..)) => drop(self.peers.remove(tid)),
-            Some(Peer::Open(route)) => route.enable_keepalive(),
-            _ => {}
+            Some(Peer::Calling(..) | Peer::Granted(..)) => self.forget_route(tid),
+            Some(Peer::Open(_) | Peer::Left(_)) => self.expect_end(tid, None),
+            Some(Peer::Refused) | None => self.automatic.drop_use(tid),
         }
     }
 
     /// Checks whether a call is connected.
     pub(super) fn check_call(&mut self, tid: Tid) {
-        let Some(Peer::Calling(route, _)) = self.peers.get(tid) else { return };
-        let stands = match rustix::net::getpeername(route.fd()) {
+        let Some(Peer::Calling(calling)) = self.peers.get(tid) else { return };
+        let fd = calling.route.fd();
+        let stands = match rustix::net::getpeername(fd) {
             Ok(_) => true,
-            Err(Errno::NOTCONN) if matches!(rustix::net::sockopt::socket_error(route.fd()), Ok(Ok(()))) => {
+            Err(Errno::NOTCONN) if matches!(rustix::net::sockopt::socket_error(fd), Ok(Ok(()))) => {
                 return;
             }
             Err(_) => false,
         };
-        if let Some(Peer::Calling(route, _)) = self.peers.set(tid, Peer::Refused)
-            && stands
-        {
+        let Some(Peer::Calling(calling)) = self.peers.set(tid, Peer::Refused) else { return };
+        let Calling { mut route, sent, .. } = calling;
+        // A new socket takes these few bytes at once, or it is broken.
+        if stands && (!route.is_marked() || self.write_mark(&mut route, tid, sent).is_some()) {
             self.open(tid, route);
         }
     }
 
     /// Accepts the connection of the task that was granted a route, if it has called.
     pub(super) fn accept_route(&mut self, tid: Tid) {
-        let Some(Peer::Granted(listener, sent, seal, library)) = self.peers.get_mut(tid) else { return };
-        let Some(socket) = listener.accept() else { return };
-        let (seal, sent, library) = (seal.take(), *sent, *library);
+        let Some(Peer::Granted(granted)) = self.peers.get_mut(tid) else { return };
+        let Some(socket) = granted.listener.accept() else { return };
+        let (seal, sent, library) = (granted.seal.take(), granted.sent, granted.library);
         let mut route = Route::direct(socket, self.inbox.limit(), tid, seal).with_library(library);
-        // A new socket takes these few bytes at once, or it is broken.
-        if sent == 0 || self.announce(&mut route, tid, sent).is_some() {
+        route.hide(granted.is_hidden);
+        // As above.
+        let opens = (sent == 0 && !route.is_marked()) || self.write_mark(&mut route, tid, sent).is_some();
+        if opens {
             self.open(tid, route);
         } else {
-            self.peers.remove(tid);
+            self.forget_route(tid);
         }
     }
 
-    fn announce(&self, route: &mut Route, tid: Tid, sent: i32) -> Option<()> {
-        let message = announcement(self.tid(), tid, sent);
+    /// Writes a mark for messages by the daemon to a socket that has room; `None` if it has not.
+    fn write_mark(&self, route: &mut Route, tid: Tid, count: u32) -> Option<()> {
+        let message = order::mark(self.tid(), tid, count);
         let parts: [&[u8]; 1] = [&message.body];
         let mut outgoing =
             Outgoing::new(message.src, message.dst, message.header, &parts, self.options.fragment_size)
@@ -260,22 +328,42 @@ impl Engine {
     }
 
     fn open(&mut self, tid: Tid, route: Route) {
-        let fd = route.fd().as_raw_fd();
+        let (fd, is_hidden) = (route.fd().as_raw_fd(), route.is_hidden());
+        if !self.is_neighbour(tid) {
+            route.keep_alive();
+        }
         self.peers.set(tid, Peer::Open(route));
         self.neighbours.spin_at(self.peers.open_sockets());
-        self.report_route_added(tid, fd);
+        if is_hidden {
+            self.show_hidden(tid);
+        } else {
+            self.report_route_added(tid, fd);
+        }
     }
 
-    /// A route is broken: takes the messages that have arrived on it, and forgets it.
+    /// A route is broken: takes the messages that have arrived on it, and forgets it. The other end may not notice by itself.
     pub(super) fn lose_route(&mut self, tid: Tid) {
+        let is_marked = self.peers.route(tid).is_some_and(Route::is_marked);
         self.read_route(tid, true);
         self.forget_route(tid);
+        if is_marked {
+            let header = xdr_header(Tcx::RouteLost.tag(), CONTEXT_TC, 0);
+            let message = Message { src: self.tid(), dst: tid, header, body: Body::new() };
+            self.inbox.deferred.push_back(message);
+        }
     }
 
-    /// Forgets a route that was open; the next message goes by the daemon, or on a new one.
+    /// Forgets a route that has ended, or will not open; the next message goes by the daemon, or on a new one.
     pub(super) fn forget_route(&mut self, tid: Tid) {
-        if self.peers.route(tid).is_some() {
-            self.peers.remove(tid);
+        let was_open = self.peers.inward(tid).is_some();
+        let passed = self.peers.remove(tid);
+        for message in passed {
+            self.take(message);
+        }
+        for notice in self.automatic.forget(tid) {
+            self.take(notice);
+        }
+        if was_open {
             self.neighbours.spin_at(self.peers.open_sockets());
             self.report_route_deleted(tid);
         }
@@ -292,6 +380,7 @@ impl Engine {
             }
         }
         self.peers = super::Peers::default();
+        self.automatic.end();
     }
 
     /// Whether the two tasks can share memory, if the other's library is this system's.

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::len_without_is_empty, reason = "an empty message is as good as any")]
 
+mod automatic;
 mod calls;
 mod connect;
 mod control;
@@ -19,6 +20,7 @@ mod manager;
 mod meeting;
 mod neighbours;
 mod options;
+mod order;
 mod output;
 mod packed;
 mod payload;
@@ -94,6 +96,9 @@ pub struct Engine {
     next_wait_id: i32,
     inbox: Inbox,
     peers: Peers,
+    automatic: automatic::Automatic,
+    /// `PVM_DIRECT`: whether this task has automatic routes.
+    direct: bool,
     receivers: uppers::Receivers,
     neighbours: neighbours::Neighbours,
     lending: lending::Lending,
@@ -182,6 +187,8 @@ impl Engine {
             next_wait_id: 1,
             inbox,
             peers: Peers::default(),
+            automatic: automatic::Automatic::default(),
+            direct: settings.direct,
             receivers: uppers::Receivers::default(),
             neighbours: neighbours::Neighbours::default(),
             lending: lending::Lending::default(),
@@ -280,15 +287,24 @@ impl Engine {
 
     /// The connection's descriptor: readable when bytes have arrived (not necessarily a whole message).
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.route.as_ref().map(|route| self.neighbours.front(route.fd()))
+        let had_front = self.neighbours.have_front();
+        let front = self.neighbours.front(self.route.as_ref()?.fd());
+        if !had_front {
+            let timers = self.automatic.timers().map(|(_, fd)| fd);
+            self.peers.hidden_sockets().chain(timers).for_each(|fd| self.neighbours.add_behind_front(fd));
+        }
+        Some(front)
     }
 
     /// All descriptors at which messages come in: first one for the daemon and the tasks of this host, then those of direct
     /// routes, open or granted. Tasks of this host only wake this one between [`Engine::doze`] and [`Engine::wake`], unless
     /// [`Engine::keep_bell`] was called.
     pub fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        let direct = self.peers.sockets().map(|(_, fd, _)| fd);
-        self.fd().into_iter().chain(direct).collect()
+        let first = self.fd();
+        let is_shown = |tid: Tid| !(self.neighbours.have_front() && self.peers.is_hidden(tid));
+        let direct = self.peers.sockets().filter(|&(tid, ..)| is_shown(tid)).map(|(_, fd, _)| fd);
+        let timers = self.automatic.timers().map(|(_, fd)| fd).filter(|_| !self.neighbours.have_front());
+        first.into_iter().chain(direct).chain(timers).collect()
     }
 
     /// The tasks to which direct routes are open, in shared memory or by sockets.
@@ -336,6 +352,12 @@ impl Engine {
         }
     }
 
+    fn new_wait_id(&mut self) -> i32 {
+        let wait_id = self.next_wait_id;
+        self.next_wait_id = wait_id.checked_add(1).unwrap_or(1);
+        wait_id
+    }
+
     /// Sends a request and waits for the message that is its answer; its wait id is that of the request.
     fn converse(
         &mut self,
@@ -345,8 +367,7 @@ impl Engine {
         deadline: Option<Instant>,
         is_answer: &mut dyn FnMut(&Message, i32) -> bool,
     ) -> Result<Option<Message>> {
-        let wait_id = self.next_wait_id;
-        self.next_wait_id = wait_id.checked_add(1).unwrap_or(1);
+        let wait_id = self.new_wait_id();
         // A message that is in the queue already is no answer.
         let last = self.inbox.last();
         self.send(to, MessageHeader { wait_id, ..header }, Payload::Parts(&[body]))?;
@@ -376,6 +397,7 @@ impl Engine {
     /// Our daemon reads everything that was sent and then the end of the connection. The original's needs a request, and answers it.
     fn leave_by(&mut self, deadline: Option<Instant>) -> Result<()> {
         self.report_end();
+        self.finish_routes();
         let left = match &self.route {
             None => Err(Error::lost()),
             Some(_) if self.daemon_is_ours() => Ok(()),

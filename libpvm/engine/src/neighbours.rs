@@ -226,6 +226,24 @@ impl Neighbours {
         both.map_or(daemon, AsFd::as_fd)
     }
 
+    /// Whether there is something that is readable for all that comes in, [`Self::front`].
+    pub(super) fn have_front(&self) -> bool {
+        self.front.get().is_some_and(Option::is_some)
+    }
+
+    /// Makes the front readable when this is.
+    pub(super) fn add_behind_front(&self, fd: BorrowedFd<'_>) {
+        if let Some(front) = self.front.get().and_then(Option::as_ref) {
+            // Where it is there already, or there is no room: a program that polls the front learns of it with the next that comes.
+            let _ = add_to(front, fd);
+        }
+    }
+
+    /// Whether a program that polls the descriptors itself can be shown what comes at sockets that it does not know.
+    pub(super) fn shows_all(&self) -> bool {
+        self.are_possible || !self.is_watched()
+    }
+
     /// The messages that this task has sent and others have not taken.
     pub(super) fn own_outbox(&mut self) -> Option<&mut Outbox> {
         self.own.as_mut().map(|own| &mut own.outbox)

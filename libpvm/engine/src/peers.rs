@@ -1,12 +1,12 @@
 //! The tasks with which this one has direct routes, or might have.
 
 use super::meeting::{Caller, Listener};
+use super::order::Order;
 use super::route::{PeerLibrary, Route};
 use super::seal::{Offer, Seal};
-use pvm_wire::body::{BodyReader, BodyWriter};
-use pvm_wire::codes::{CONTEXT_TC, Tc};
+use pvm_wire::codes::CONTEXT_TC;
 use pvm_wire::coscheduling::Turn;
-use pvm_wire::{Message, Tid};
+use pvm_wire::{Message, MessageHeader, Tid};
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -17,30 +17,64 @@ use std::time::Instant;
 pub(super) enum Peer {
     /// There will be none, and this task does not ask again.
     Refused,
-    /// This task has asked and waits for the answer; over a network it has offered to seal.
-    Asked(Caller, Option<Offer>),
-    /// The other has granted; the connection is under way until that time.
-    Calling(Route, Instant),
-    /// This task has granted; the other will call. Meanwhile messages go by the daemon: the number counts them. The route will have
-    /// this seal, and other properties if the peer's library is this one.
-    Granted(Listener, i32, Option<Seal>, Option<PeerLibrary>),
+    /// This task has asked.
+    Asked(Asked),
+    /// The other has granted; the connection is under way.
+    Calling(Calling),
+    /// This task has granted; the other will call. Meanwhile messages go by the daemon.
+    Granted(Box<Granted>),
     /// Messages go this way.
     Open(Route),
+    /// This task sends by the daemon again, and reads what the other still sends on the route.
+    Left(Route),
 }
 
-/// Order between the messages that a peer has sent by the daemon since its grant, and those it sends on the route.
-#[derive(Debug, Default)]
-struct Gate {
-    come: i32,
-    needed: i32,
-    waiting: Vec<Message>,
+/// A request for a route.
+#[derive(Debug)]
+pub(super) struct Asked {
+    /// The socket that will call.
+    pub(super) caller: Caller,
+    /// Over a network: the offer to seal.
+    pub(super) offer: Option<Offer>,
+    /// A call waits for the answer: the program has asked for direct routes.
+    pub(super) is_waited_for: bool,
+    /// Messages that were sent by the daemon since.
+    pub(super) sent: u32,
+}
+
+/// A connection under way.
+#[derive(Debug)]
+pub(super) struct Calling {
+    /// The route that it will be.
+    pub(super) route: Route,
+    /// Until when a call waits for it.
+    pub(super) deadline: Instant,
+    /// Messages that were sent by the daemon since the request.
+    pub(super) sent: u32,
+}
+
+/// A route that this task has granted.
+#[derive(Debug)]
+pub(super) struct Granted {
+    /// Where the other will call.
+    pub(super) listener: Listener,
+    /// The seal the route will have.
+    pub(super) seal: Option<Seal>,
+    /// The other's library, if it is this one.
+    pub(super) library: Option<PeerLibrary>,
+    /// The program does not poll the route itself.
+    pub(super) is_hidden: bool,
+    /// Messages that were sent by the daemon since the grant.
+    pub(super) sent: u32,
 }
 
 /// The direct routes of this task.
 #[derive(Debug, Default)]
 pub(super) struct Peers {
     table: BTreeMap<Tid, Peer>,
-    gates: HashMap<Tid, Gate>,
+    orders: HashMap<Tid, Order>,
+    /// A task of this host has been among them.
+    are_near: bool,
 }
 
 impl Peers {
@@ -57,14 +91,29 @@ impl Peers {
 
     /// Notes where a route stands, and gives what was before.
     pub(super) fn set(&mut self, tid: Tid, peer: Peer) -> Option<Peer> {
+        if matches!(peer, Peer::Open(_))
+            && let Some(order) = self.orders.get_mut(&tid)
+        {
+            order.open();
+        }
         self.table.insert(tid, peer)
     }
 
-    /// Forgets a route.
-    pub(super) fn remove(&mut self, tid: Tid) -> Option<Peer> {
-        if self.gates.get(&tid).is_some_and(|gate| gate.needed == 0) {
-            self.gates.remove(&tid);
+    /// Forgets a route, and gives the messages that need not wait any more.
+    pub(super) fn remove(&mut self, tid: Tid) -> Vec<Message> {
+        self.table.remove(&tid);
+        let mut passed = Vec::new();
+        if let Some(order) = self.orders.get_mut(&tid) {
+            order.end(&mut passed);
+            if order.is_over() {
+                self.orders.remove(&tid);
+            }
         }
+        passed
+    }
+
+    /// The same without what waits for it: the route goes on in another state.
+    pub(super) fn take(&mut self, tid: Tid) -> Option<Peer> {
         self.table.remove(&tid)
     }
 
@@ -74,6 +123,29 @@ impl Peers {
             Some(Peer::Open(route)) => Some(route),
             _ => None,
         }
+    }
+
+    /// The open route to a task is used, after this number of sent messages.
+    pub(super) fn note_use(&mut self, tid: Tid, sent: u64) {
+        if let Some(Peer::Open(route)) = self.table.get_mut(&tid) {
+            route.note_use(sent);
+        }
+    }
+
+    /// The route on which messages of a task come.
+    pub(super) fn inward(&mut self, tid: Tid) -> Option<&mut Route> {
+        match self.table.get_mut(&tid) {
+            Some(Peer::Open(route) | Peer::Left(route)) => Some(route),
+            _ => None,
+        }
+    }
+
+    /// The open routes.
+    pub(super) fn open_routes(&self) -> impl Iterator<Item = (Tid, &Route)> {
+        self.table.iter().filter_map(|(&tid, peer)| match peer {
+            Peer::Open(route) => Some((tid, route)),
+            _ => None,
+        })
     }
 
     /// Whether this epoch has to be sent on the open route to a task; from then on it counts as sent.
@@ -88,19 +160,40 @@ impl Peers {
     pub(super) fn sockets(&self) -> impl Iterator<Item = (Tid, BorrowedFd<'_>, bool)> {
         self.table.iter().filter_map(|(&tid, peer)| match peer {
             Peer::Refused | Peer::Asked(..) => None,
-            Peer::Calling(route, _) => Some((tid, route.fd(), true)),
-            Peer::Granted(listener, ..) => Some((tid, listener.fd(), false)),
-            Peer::Open(route) => Some((tid, route.fd(), false)),
+            Peer::Calling(calling) => Some((tid, calling.route.fd(), true)),
+            Peer::Granted(granted) => Some((tid, granted.listener.fd(), false)),
+            Peer::Open(route) | Peer::Left(route) => Some((tid, route.fd(), false)),
         })
+    }
+
+    /// The sockets that are not polled by the program itself.
+    pub(super) fn hidden_sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.sockets().filter(|&(tid, ..)| self.is_hidden(tid)).map(|(_, fd, _)| fd)
+    }
+
+    /// Whether the program does not poll the route to a task itself.
+    pub(super) fn is_hidden(&self, tid: Tid) -> bool {
+        match self.table.get(&tid) {
+            Some(Peer::Granted(granted)) => granted.is_hidden,
+            Some(Peer::Calling(Calling { route, .. }) | Peer::Open(route) | Peer::Left(route)) => {
+                route.is_hidden()
+            }
+            _ => false,
+        }
+    }
+
+    /// How many routes there are, or will be, that the program does not poll itself.
+    pub(super) fn hidden(&self) -> usize {
+        let is_hidden = |(tid, peer): &(&Tid, &Peer)| match peer {
+            Peer::Asked(asked) => !asked.is_waited_for,
+            _ => self.is_hidden(**tid),
+        };
+        self.table.iter().filter(is_hidden).count()
     }
 
     /// The sockets of open routes.
     pub(super) fn open_sockets(&self) -> Vec<Arc<OwnedFd>> {
-        let open = self.table.values().filter_map(|peer| match peer {
-            Peer::Open(route) => Some(route.socket()),
-            _ => None,
-        });
-        open.collect()
+        self.open_routes().map(|(_, route)| route.socket()).collect()
     }
 
     /// The tasks with an entry.
@@ -108,134 +201,74 @@ impl Peers {
         self.table.keys().copied().collect()
     }
 
+    /// Whether a task of this host may be among them.
+    #[inline]
+    pub(super) fn are_near(&self) -> bool {
+        self.are_near
+    }
+
+    /// A task of this host will be among them.
+    pub(super) fn note_near(&mut self) {
+        self.are_near = true;
+    }
+
     /// Whether there are any.
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.table.is_empty()
     }
 
     /// Bytes of messages that have not come whole or have to wait for others.
     pub(super) fn held(&self) -> usize {
-        let routes = self.table.values().filter_map(|peer| match peer {
-            Peer::Open(route) => Some(route.partial()),
-            _ => None,
+        let routes = self.table.values().map(|peer| match peer {
+            Peer::Open(route) | Peer::Left(route) => route.partial(),
+            _ => 0,
         });
-        let waiting = self.gates.values().flat_map(|gate| &gate.waiting).map(|message| message.body.len());
-        routes.sum::<usize>() + waiting.sum::<usize>()
+        routes.sum::<usize>() + self.orders.values().map(Order::held).sum::<usize>()
     }
 
-    /// A message to this task leaves by the daemon. After a grant the other has to know how many there are.
-    pub(super) fn count_sent(&mut self, message_to: Tid, is_grant: bool) {
-        if let Some(Peer::Granted(_, sent, ..)) = self.table.get_mut(&message_to) {
-            *sent = if is_grant { 0 } else { sent.saturating_add(1) };
+    /// A message to this task leaves by the daemon. Where a route is to open the other has to know how many there are from the request or
+    /// the grant on. Libraries of this version do not count what is between them.
+    pub(super) fn count_sent(&mut self, message_to: Tid, begins: bool, header: &MessageHeader) {
+        let (sent, counts_all) = match self.table.get_mut(&message_to) {
+            Some(Peer::Asked(asked)) => (&mut asked.sent, false),
+            Some(Peer::Calling(calling)) => (&mut calling.sent, false),
+            Some(Peer::Granted(granted)) => (&mut granted.sent, granted.library.is_none()),
+            _ => return,
+        };
+        if begins {
+            *sent = 0;
+        } else if counts_all || header.context != CONTEXT_TC {
+            *sent = sent.saturating_add(1);
         }
     }
 
-    /// The other has granted a route: what it sends by the daemon from now on comes before what it sends there.
-    pub(super) fn expect_both_ways(&mut self, tid: Tid) {
-        self.gates.insert(tid, Gate::default());
+    /// A route from this task will open. What it sends by the daemon from now on comes before what it sends there; its library marks
+    /// all of that, if it is this one.
+    pub(super) fn expect_both_ways(&mut self, tid: Tid, marks_all: bool) {
+        self.orders.insert(tid, Order::new(marks_all));
     }
 
-    /// A message of `src` has arrived by the daemon: returns the messages on its route that waited for it.
-    pub(super) fn count_received(&mut self, src: Tid) -> Vec<Message> {
-        let Some(gate) = self.gates.get_mut(&src) else { return Vec::new() };
-        gate.come = gate.come.saturating_add(1);
-        if gate.needed == 0 || gate.come < gate.needed {
-            return Vec::new();
+    /// Whether the other end has opened the route, too: its first mark has come.
+    pub(super) fn is_open_there(&self, tid: Tid) -> bool {
+        self.orders.get(&tid).is_some_and(Order::is_marked)
+    }
+
+    /// A message has come by the daemon; what passes now is appended.
+    pub(super) fn by_daemon(&mut self, message: Message, passed: &mut Vec<Message>) {
+        let src = message.src;
+        let Some(order) = self.orders.get_mut(&src) else { return passed.push(message) };
+        order.by_daemon(message, passed);
+        if order.is_over() {
+            self.orders.remove(&src);
         }
-        self.gates.remove(&src).map_or_else(Vec::new, |gate| gate.waiting)
     }
 
-    /// Returns a message from a route, unless messages by the daemon have to arrive before it.
-    pub(super) fn pass(&mut self, message: Message) -> Option<Message> {
-        let Some(gate) = self.gates.get_mut(&message.src) else { return Some(message) };
-        if gate.needed == 0 {
-            gate.needed = announced(&message);
-            if gate.come >= gate.needed {
-                self.gates.remove(&message.src);
-                return Some(message);
-            }
-            return None;
+    /// The same of one that has come on a route.
+    pub(super) fn on_route(&mut self, message: Message, passed: &mut Vec<Message>) {
+        match self.orders.get_mut(&message.src) {
+            Some(order) => order.on_route(message, passed),
+            None => passed.push(message),
         }
-        gate.waiting.push(message);
-        None
-    }
-}
-
-/// The first message on a route after `count` messages by the daemon: its receiver waits for them. The original
-/// takes it as the wake-up that it is there.
-pub(super) fn announcement(src: Tid, dst: Tid, count: i32) -> Message {
-    let body = BodyWriter::new().int(count).finish();
-    Message { src, dst, header: super::xdr_header(Tc::Noop.tag(), CONTEXT_TC, 0), body: body.into() }
-}
-
-fn announced(message: &Message) -> i32 {
-    let is_noop = message.header.context == CONTEXT_TC && message.header.tag == Tc::Noop.tag();
-    if is_noop { BodyReader::new(&message.body).int().unwrap_or(0) } else { 0 }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use pvm_wire::{Body, MessageHeader};
-
-    const THEM: Tid = Tid::from_bits(0x40002);
-
-    fn numbered(tag: i32) -> Message {
-        let header = MessageHeader { tag, ..MessageHeader::default() };
-        Message { src: THEM, dst: Tid::from_bits(0x40001), header, body: Body::copy_from_slice(b"four") }
-    }
-
-    fn announce(count: i32) -> Message {
-        announcement(THEM, Tid::from_bits(0x40001), count)
-    }
-
-    fn tags(messages: &[Message]) -> Vec<i32> {
-        messages.iter().map(|message| message.header.tag).collect()
-    }
-
-    #[test]
-    fn messages_by_the_daemon_come_first() {
-        let mut peers = Peers::default();
-        peers.expect_both_ways(THEM);
-        assert!(peers.count_received(THEM).is_empty());
-        assert_eq!(peers.pass(announce(3)), None);
-        assert_eq!(peers.pass(numbered(4)), None);
-        assert_eq!(peers.held(), 4);
-        assert!(peers.count_received(THEM).is_empty());
-        assert_eq!(peers.pass(numbered(5)), None);
-        assert_eq!(tags(&peers.count_received(THEM)), [4, 5]);
-        assert_eq!(tags(&[peers.pass(numbered(6)).unwrap()]), [6]);
-        assert_eq!(peers.held(), 0);
-    }
-
-    #[test]
-    fn messages_that_have_arrived_are_not_waited_for() {
-        let mut peers = Peers::default();
-        peers.expect_both_ways(THEM);
-        assert!(peers.count_received(THEM).is_empty() && peers.count_received(THEM).is_empty());
-        // The announcement does no harm if it reaches the program.
-        assert!(peers.pass(announce(2)).is_some());
-        assert!(peers.pass(numbered(3)).is_some());
-    }
-
-    #[test]
-    fn a_peer_that_announces_nothing_is_not_waited_for() {
-        let mut peers = Peers::default();
-        peers.expect_both_ways(THEM);
-        assert!(peers.pass(numbered(1)).is_some());
-        assert!(peers.count_received(THEM).is_empty());
-        // Only the first message on a route announces something.
-        assert!(peers.pass(announce(9)).is_some());
-        assert!(peers.pass(numbered(2)).is_some());
-    }
-
-    #[test]
-    fn messages_after_a_route_has_closed_are_still_waited_for() {
-        let mut peers = Peers::default();
-        peers.expect_both_ways(THEM);
-        assert_eq!(peers.pass(announce(1)), None);
-        assert_eq!(peers.pass(numbered(2)), None);
-        peers.remove(THEM);
-        assert_eq!(tags(&peers.count_received(THEM)), [2]);
     }
 }

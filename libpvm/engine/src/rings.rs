@@ -93,7 +93,7 @@ impl Engine {
     /// Puts a message into the ring itself, to the neighbour of the last message; `false` if it has to take the long path.
     #[inline(always)]
     pub(super) fn send_near(&mut self, dst: Tid, header: MessageHeader, payload: Payload<'_>) -> bool {
-        let may = header.context != CONTEXT_TC && self.options.route != DONT_ROUTE && self.peers.is_empty();
+        let may = header.context != CONTEXT_TC && self.options.route != DONT_ROUTE && !self.peers.are_near();
         match payload.for_near(header) {
             Some((header, parts)) if may => self.neighbours.send_near(dst, header, parts),
             _ => false,
@@ -301,6 +301,10 @@ impl Engine {
                 self.defer_request(&Activity { spin, messages, bytes });
             }
             Tcx::Neighbour | Tcx::Turns | Tcx::Page | Tcx::Activity => {}
+            Tcx::RouteLost => {
+                self.read_route(message.src, true);
+                self.forget_route(message.src);
+            }
             Tcx::Epoch => self.receive_epoch(message.src, reader.int()?, reader.int()?),
             Tcx::Known => self.neighbours.note_mapped(message.src),
             Tcx::Ring => {

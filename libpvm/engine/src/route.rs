@@ -24,8 +24,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long the host of a task that has exited may be silent on a route.
-const SILENCE: Duration = Duration::from_secs(9);
+/// How long a route may be silent until the system sends a sign of life.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
 /// Bytes to read from a direct route while messages are short, and while they are long: the rest of a long one is read to where
 /// it stays.
@@ -54,6 +54,10 @@ pub(super) struct Route {
     library: Option<PeerLibrary>,
     /// The epoch that was sent to the peer last.
     sent_epoch: Turn,
+    /// The program does not poll it itself.
+    is_hidden: bool,
+    /// How many messages this task had sent when it was last used.
+    used_at: u64,
 }
 
 /// The library of a task on another host, if it is this version of this system's.
@@ -107,6 +111,8 @@ impl Route {
             seal: None,
             library: None,
             sent_epoch: Turn::default(),
+            is_hidden: false,
+            used_at: 0,
         }
     }
 
@@ -151,6 +157,31 @@ impl Route {
         Self { library, ..self }
     }
 
+    /// Whether both ends mark on it what they send by the daemon.
+    pub(super) fn is_marked(&self) -> bool {
+        self.library.is_some()
+    }
+
+    /// Whether the program does not poll it itself.
+    pub(super) fn is_hidden(&self) -> bool {
+        self.is_hidden
+    }
+
+    /// Sets that.
+    pub(super) fn hide(&mut self, is_hidden: bool) {
+        self.is_hidden = is_hidden;
+    }
+
+    /// How many messages this task had sent when the route was last used.
+    pub(super) fn used_at(&self) -> u64 {
+        self.used_at
+    }
+
+    /// It is used, and this task has sent this number of messages.
+    pub(super) fn note_use(&mut self, sent: u64) {
+        self.used_at = sent;
+    }
+
     /// Whether the peer reads packed numbers without conversion.
     pub(super) fn has_same_signature(&self) -> bool {
         self.library.is_some_and(|library| library.same_signature)
@@ -187,20 +218,12 @@ impl Route {
             .map_or(0, |count| usize::try_from(count).unwrap_or(usize::MAX))
     }
 
-    /// The peer has exited. If its host is lost, too, the end of the connection never arrives: keepalive detects that.
-    pub(super) fn enable_keepalive(&self) {
-        use rustix::net::sockopt::{
-            set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_user_timeout,
-        };
-        let options = || {
-            set_tcp_user_timeout(&self.socket, SILENCE.as_millis() as u32)?;
-            set_tcp_keepidle(&self.socket, SILENCE / 3)?;
-            set_tcp_keepintvl(&self.socket, SILENCE / 3)?;
-            set_tcp_keepcnt(&self.socket, 2)?;
-            set_socket_keepalive(&self.socket, true)
-        };
-        // On one host the system knows without being asked.
-        let _ = options();
+    /// Sends a sign of life where nothing else is sent for long, as firewalls forget connections that are silent.
+    pub(super) fn keep_alive(&self) {
+        use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle};
+        // Without it the route works, too.
+        let _ = set_tcp_keepidle(&self.socket, KEEP_ALIVE)
+            .and_then(|()| set_socket_keepalive(&self.socket, true));
     }
 
     /// Shuts down the sending direction; messages that were sent still arrive.

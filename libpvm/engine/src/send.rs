@@ -8,6 +8,7 @@ use crate::{Error, Result};
 use pvm_wire::calls::tasks::Multicast;
 use pvm_wire::codes::{CONTEXT_TC, Tc};
 use pvm_wire::limits::{FRAGMENT_SIZE, PIECE_MAX};
+use pvm_wire::tuned::MULTICAST_SPARED;
 use pvm_wire::{MessageHeader, PvmError, Tid, group};
 
 impl Engine {
@@ -43,14 +44,15 @@ impl Engine {
         dsts.sort_unstable();
         dsts.dedup();
         dsts.retain(|&dst| dst != self.tid());
-        let rest = self.multicast_directly(&dsts, header, payload)?;
+        let (shared, mut rest) = self.spared_by_daemon(dsts.clone(), payload.len())?;
+        rest.extend(self.multicast_directly(&shared, header, payload)?);
         if !rest.is_empty() {
             let form = payload.for_socket(header)?;
             rest.iter().try_for_each(|&dst| self.check_uppers(dst, &form.header))?;
             let message = self.as_message(&Multicast { tids: rest.clone() });
             self.send_by_daemon(message.dst, message.header, Payload::Parts(&[&message.body]))?;
             for &dst in &rest {
-                self.peers.count_sent(dst, false);
+                self.peers.count_sent(dst, false, &header);
             }
             self.send_by_daemon(self.tid().multicast(), header, payload)?;
         }
@@ -95,7 +97,33 @@ impl Engine {
         if self.send_directly(dst, header, payload)? {
             return Ok(());
         }
-        self.send_by_daemon(dst, header, payload)
+        self.send_by_daemon(dst, header, payload)?;
+        self.consider_route(dst, &header);
+        Ok(())
+    }
+
+    /// Of the receivers of a multicast, those that are to be reached directly, and those by the daemons although they have direct routes:
+    /// where several are on one other host, a long message crosses the network once.
+    fn spared_by_daemon(&mut self, mut dsts: Vec<Tid>, length: usize) -> Result<(Vec<Tid>, Vec<Tid>)> {
+        let own = self.tid().host();
+        let mut spared = Vec::new();
+        if length < MULTICAST_SPARED || self.peers.is_empty() {
+            return Ok((dsts, spared));
+        }
+        let is_far = |dst: Tid| dst.host() != own;
+        // They are in ascending order, and so are the hosts.
+        let groups: Vec<Vec<Tid>> = dsts
+            .chunk_by(|a, b| a.host() == b.host())
+            .filter(|of| of.len() > 1)
+            .map(<[Tid]>::to_vec)
+            .collect();
+        for dst in groups.into_iter().flatten().filter(|&dst| is_far(dst)) {
+            if self.mark_on_route(dst)? {
+                spared.push(dst);
+            }
+        }
+        dsts.retain(|dst| spared.binary_search(dst).is_err());
+        Ok((dsts, spared))
     }
 
     /// Sends on an open route; `false` if there is none, or it breaks: then the whole message goes by the daemon.
@@ -112,6 +140,7 @@ impl Engine {
         };
         let sent = self.send_epoch(dst)? && self.write_directly(dst, form.header, form.parts())?;
         if sent {
+            self.peers.note_use(dst, self.sent.messages);
             self.hints.note_receiver(dst);
         }
         Ok(sent)
@@ -167,8 +196,9 @@ impl Engine {
 
     /// As [`Self::send_by_daemon`], but a broken connection stays, so that what came before it broke can be read.
     fn write_to_daemon(&mut self, dst: Tid, header: MessageHeader, payload: Payload<'_>) -> Result<()> {
-        let is_grant = header.context == CONTEXT_TC && header.tag == Tc::ConAck.tag();
-        self.peers.count_sent(dst, is_grant);
+        let begins =
+            header.context == CONTEXT_TC && [Tc::ConAck.tag(), Tc::ConReq.tag()].contains(&header.tag);
+        self.peers.count_sent(dst, begins, &header);
         let form = payload.for_socket(header)?;
         self.check_uppers(dst, &form.header)?;
         let place = self.lend(dst, &form, payload).map(|lent| lent.encode());

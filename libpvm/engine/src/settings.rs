@@ -19,6 +19,8 @@ const MEMORY_MAX: u64 = 1 << 40;
 pub(super) struct Settings {
     /// `PVM_SHM`: whether memory is shared with other tasks of the host.
     pub(super) shares: bool,
+    /// `PVM_DIRECT`: whether tasks of other hosts are sent to on direct routes without being asked for.
+    pub(super) direct: bool,
     /// `PVM_SHM_MAX`, bytes.
     pub(super) shared_max: u64,
     /// `PVM_QUEUE_MAX_BYTES`.
@@ -27,7 +29,7 @@ pub(super) struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { shares: true, shared_max: SHARED_MAX, queue_max: QUEUE_MAX }
+        Self { shares: true, direct: true, shared_max: SHARED_MAX, queue_max: QUEUE_MAX }
     }
 }
 
@@ -40,9 +42,10 @@ impl Settings {
     fn read(variable: impl Fn(&str) -> std::result::Result<String, VarError>) -> Result<Self> {
         let default = Self::default();
         let shares = number(&variable, "PVM_SHM", u8::from(default.shares), 0..=1)? == 1;
+        let direct = number(&variable, "PVM_DIRECT", u8::from(default.direct), 0..=1)? == 1;
         let shared_max = number(&variable, "PVM_SHM_MAX", default.shared_max, 0..=MEMORY_MAX)?;
         let queue_max = number(&variable, "PVM_QUEUE_MAX_BYTES", default.queue_max, 0..=MEMORY_MAX as usize)?;
-        Ok(Self { shares, shared_max, queue_max })
+        Ok(Self { shares, direct, shared_max, queue_max })
     }
 }
 
@@ -80,6 +83,7 @@ mod tests {
     fn unset_variables_have_defaults() {
         assert_eq!(with("PVM_SHM", "").unwrap(), Settings::default());
         assert!(!with("PVM_SHM", "0").unwrap().shares);
+        assert!(!with("PVM_DIRECT", "0").unwrap().direct);
         assert_eq!(with("PVM_SHM_MAX", "4000000").unwrap().shared_max, 4_000_000);
         assert_eq!(with("PVM_QUEUE_MAX_BYTES", "10000").unwrap().queue_max, 10_000);
     }

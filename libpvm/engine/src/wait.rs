@@ -109,7 +109,8 @@ impl Engine {
             self.check_room()?;
         }
         let daemon = self.route.as_ref().ok_or_else(Error::lost)?;
-        let sockets = self.peers.sockets();
+        let timers = self.automatic.timers().map(|(tid, fd)| (tid, fd, false));
+        let sockets = self.peers.sockets().chain(timers);
         let all = [(Tid::MY_DAEMON, daemon.fd(), false)].into_iter().chain(sockets);
         let wanted = all.filter_map(|(tid, fd, is_calling)| {
             let read = if is_calling { PollFlags::OUT } else { PollFlags::IN };
@@ -200,15 +201,19 @@ impl Engine {
         if !messages.is_empty() {
             self.drain_rings();
         }
+        let mut passed = Vec::new();
         for message in messages {
             if message.src.is_task() && message.src.host() == self.tid().host() {
                 self.neighbours.note_sender();
             } else if message.src.is_task() {
                 self.neighbours.spinner().expect(Origin::Daemon);
             }
-            let released = self.peers.count_received(message.src);
-            self.take(message);
-            for message in released {
+            if let Some(tid) = self.ends_open_route(&message) {
+                self.expect_end(tid, Some(message));
+                continue;
+            }
+            self.peers.by_daemon(message, &mut passed);
+            for message in passed.drain(..) {
                 self.take(message);
             }
         }
@@ -220,14 +225,15 @@ impl Engine {
             Some(Peer::Calling(..)) => self.check_call(tid),
             _ => {}
         }
-        if self.read_route(tid, to_the_end) {
+        if self.read_route(tid, to_the_end) || self.automatic.is_silent(tid) {
             self.forget_route(tid);
         }
     }
 
     /// Reads an open route, once or all that is there now; whether it has ended.
     pub(super) fn read_route(&mut self, tid: Tid, to_the_end: bool) -> bool {
-        let Some(Peer::Open(route)) = self.peers.get_mut(tid) else { return false };
+        let (own, sent) = (self.tid().host(), self.sent.messages);
+        let Some(route) = self.peers.inward(tid) else { return false };
         let mut messages = Vec::new();
         let mut left = if to_the_end { route.readable() } else { 1 };
         let (mut ended, mut turn) = (false, ROUTE_TURN);
@@ -246,13 +252,17 @@ impl Engine {
             }
         }
         if let Some(last) = messages.last() {
-            let is_far = tid.host() != self.tid().host() && last.body.len() >= ROUTE_FAR_FROM;
+            route.note_use(sent);
+            self.automatic.heard(tid);
+            let is_far = tid.host() != own && last.body.len() >= ROUTE_FAR_FROM;
             self.neighbours.spinner().expect(if is_far { Origin::Route } else { Origin::Near });
         }
+        let mut passed = Vec::new();
         for message in messages {
-            if let Some(message) = self.peers.pass(message) {
-                self.take(message);
-            }
+            self.peers.on_route(message, &mut passed);
+        }
+        for message in passed {
+            self.take(message);
         }
         ended
     }

@@ -64,6 +64,10 @@ fn run(daemon: &Installation, test: &str) {
     if is_program("rust_routes") {
         plan = plan.variable("PVM_SHM", "0");
     }
+    // Bodies are lent to daemons.
+    if is_program("rust_lending") {
+        plan = plan.variable("PVM_DIRECT", "0");
+    }
     // The only means that needs no rights.
     if is_program("rust_turns") {
         plan = plan.variable("PVM_COSCHEDULING", "stop");

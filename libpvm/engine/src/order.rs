@@ -1,0 +1,277 @@
+//! The order of what one task sends by two ways: by the daemons, and on its direct route.
+//!
+//! The sender writes a *mark* on the route for each message that it sends by the daemons instead, before what it sends on the route after
+//! it. The first message on a route is a mark, too: for all messages by the daemons since the route was asked for or granted. The receiver
+//! passes a message by the daemons at its mark, whichever of the two comes first. At the route's end all that has come by the daemons passes.
+//!
+//! Messages between libraries pass at once. Libraries that may not know this, as the original, write no marks; only the first message on
+//! their routes can be one. Their messages by the daemons are never held back.
+
+use super::xdr_header;
+use pvm_wire::body::{BodyReader, BodyWriter};
+use pvm_wire::codes::{CONTEXT_TC, Tc};
+use pvm_wire::{Message, Tid};
+use std::collections::VecDeque;
+
+/// Messages of one sender, as far as they wait for others.
+#[derive(Debug)]
+pub(super) struct Order {
+    state: State,
+    /// The sender writes a mark for each message by the daemons.
+    marks_all: bool,
+    /// Messages by the daemons that have no mark yet.
+    early: VecDeque<Message>,
+    /// What has come on the route behind marks whose messages have not come.
+    late: VecDeque<OnRoute>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Nothing can be on the route. So many messages have come by the daemons.
+    Waiting { come: u32 },
+    /// The first mark is to come next; so many messages had come by the daemons before the route was open.
+    Open { come: u32 },
+    /// Marked messages that have not come.
+    Marked { missing: u32 },
+    /// Nothing more comes on the route. Marked messages that have not come.
+    Ended { missing: u32 },
+}
+
+#[derive(Debug)]
+enum OnRoute {
+    Message(Message),
+    Mark(u32),
+}
+
+/// The mark for this number of messages.
+pub(super) fn mark(src: Tid, dst: Tid, count: u32) -> Message {
+    let body = BodyWriter::new().int(count.cast_signed()).finish();
+    Message { src, dst, header: xdr_header(Tc::Noop.tag(), CONTEXT_TC, 0), body: body.into() }
+}
+
+fn marked(message: &Message) -> Option<u32> {
+    let is_mark = message.header.context == CONTEXT_TC && message.header.tag == Tc::Noop.tag();
+    let count = || BodyReader::new(&message.body).int().unwrap_or(0);
+    is_mark.then(|| u32::try_from(count()).unwrap_or(0))
+}
+
+impl Order {
+    /// Of a sender whose route will open, and which writes marks for all messages if `marks_all`.
+    pub(super) fn new(marks_all: bool) -> Self {
+        Self { state: State::Waiting { come: 0 }, marks_all, early: VecDeque::new(), late: VecDeque::new() }
+    }
+
+    /// The route is open.
+    pub(super) fn open(&mut self) {
+        if let State::Waiting { come } = self.state {
+            self.state = State::Open { come };
+        }
+    }
+
+    /// Whether the sender is known to have opened the route, too: only then it does not take marks for messages between libraries.
+    pub(super) fn is_marked(&self) -> bool {
+        matches!(self.state, State::Marked { .. })
+    }
+
+    /// Whether nothing waits, nor will.
+    pub(super) fn is_over(&self) -> bool {
+        self.state == State::Ended { missing: 0 } && self.late.is_empty()
+    }
+
+    /// Bytes that wait.
+    pub(super) fn held(&self) -> usize {
+        let late = self.late.iter().map(|late| match late {
+            OnRoute::Message(message) => message.body.len(),
+            OnRoute::Mark(_) => 0,
+        });
+        self.early.iter().map(|message| message.body.len()).sum::<usize>() + late.sum::<usize>()
+    }
+
+    /// A message has come by the daemons; what passes now is appended.
+    pub(super) fn by_daemon(&mut self, message: Message, passed: &mut Vec<Message>) {
+        if self.marks_all && message.header.context == CONTEXT_TC {
+            return passed.push(message);
+        }
+        match &mut self.state {
+            State::Marked { missing: 0 } | State::Open { .. } if self.marks_all => {
+                return self.early.push_back(message);
+            }
+            State::Waiting { come } | State::Open { come } => *come = come.saturating_add(1),
+            State::Marked { missing } | State::Ended { missing } => *missing = missing.saturating_sub(1),
+        }
+        passed.push(message);
+        self.advance(passed);
+    }
+
+    /// A message has come on the route.
+    pub(super) fn on_route(&mut self, message: Message, passed: &mut Vec<Message>) {
+        let mark = marked(&message);
+        match (self.state, mark) {
+            (State::Waiting { come } | State::Open { come }, mark) => {
+                let missing = mark.unwrap_or(0).saturating_sub(come);
+                self.state = State::Marked { missing };
+                if mark.is_none() {
+                    self.late.push_back(OnRoute::Message(message));
+                }
+            }
+            (_, Some(count)) if self.marks_all => self.late.push_back(OnRoute::Mark(count)),
+            _ => self.late.push_back(OnRoute::Message(message)),
+        }
+        self.advance(passed);
+    }
+
+    /// The route has ended.
+    pub(super) fn end(&mut self, passed: &mut Vec<Message>) {
+        let missing = if let State::Marked { missing } = self.state { missing } else { 0 };
+        self.state = State::Ended { missing };
+        self.advance(passed);
+    }
+
+    /// Passes what waits for nothing any more.
+    fn advance(&mut self, passed: &mut Vec<Message>) {
+        let is_ended = matches!(self.state, State::Ended { .. });
+        while let State::Marked { missing } | State::Ended { missing } = &mut self.state {
+            if *missing > 0 {
+                let Some(message) = self.early.pop_front() else { return };
+                *missing -= 1;
+                passed.push(message);
+            } else {
+                match self.late.pop_front() {
+                    Some(OnRoute::Message(message)) => passed.push(message),
+                    Some(OnRoute::Mark(count)) => *missing = count,
+                    None => break,
+                }
+            }
+        }
+        if is_ended {
+            passed.extend(self.early.drain(..));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use pvm_wire::{Body, MessageHeader};
+
+    const THEM: Tid = Tid::from_bits(0x40002);
+
+    fn numbered(tag: i32) -> Message {
+        let header = MessageHeader { tag, ..MessageHeader::default() };
+        Message { src: THEM, dst: Tid::from_bits(0x80001), header, body: Body::copy_from_slice(b"four") }
+    }
+
+    fn marks(count: u32) -> Message {
+        mark(THEM, Tid::from_bits(0x80001), count)
+    }
+
+    fn tags(messages: &[Message]) -> Vec<i32> {
+        messages.iter().map(|message| message.header.tag).collect()
+    }
+
+    #[test]
+    fn a_route_of_a_library_that_marks_nothing_holds_nothing_back() {
+        let mut order = Order::new(false);
+        let mut passed = Vec::new();
+        order.by_daemon(numbered(1), &mut passed);
+        order.open();
+        order.by_daemon(numbered(2), &mut passed);
+        order.on_route(numbered(3), &mut passed);
+        order.by_daemon(numbered(4), &mut passed);
+        // Only the first message can be a mark.
+        order.on_route(marks(9), &mut passed);
+        order.on_route(numbered(5), &mut passed);
+        assert_eq!(tags(&passed), [1, 2, 3, 4, Tc::Noop.tag(), 5]);
+    }
+
+    #[test]
+    fn the_first_mark_of_any_library_counts() {
+        let mut order = Order::new(false);
+        let mut passed = Vec::new();
+        order.by_daemon(numbered(1), &mut passed);
+        order.open();
+        order.on_route(marks(3), &mut passed);
+        order.on_route(numbered(4), &mut passed);
+        assert_eq!(order.held(), 4);
+        order.by_daemon(numbered(2), &mut passed);
+        order.end(&mut passed);
+        assert_eq!(tags(&passed), [1, 2], "one is missing, although the route has ended");
+        assert!(!order.is_over());
+        order.by_daemon(numbered(3), &mut passed);
+        assert_eq!(tags(&passed), [1, 2, 3, 4]);
+        assert!(order.is_over() && order.held() == 0);
+    }
+
+    #[test]
+    fn messages_between_libraries_pass_at_once() {
+        let mut order = Order::new(true);
+        order.open();
+        let mut passed = Vec::new();
+        order.by_daemon(numbered(1), &mut passed);
+        assert!(passed.is_empty());
+        let header = xdr_header(Tc::ConAck.tag(), CONTEXT_TC, 0);
+        order.by_daemon(Message { header, ..numbered(0) }, &mut passed);
+        assert_eq!(passed.len(), 1);
+        order.end(&mut passed);
+        assert_eq!(passed.len(), 2);
+    }
+
+    /// The two ways to a receiver, each a queue.
+    #[derive(Default)]
+    struct Ways {
+        daemon: VecDeque<Message>,
+        route: VecDeque<Message>,
+    }
+
+    proptest! {
+        /// Messages before the route is open, then by either way, then after the sender has left the route: whatever the speed of the
+        /// two, they pass in the order in which they were sent.
+        #[test]
+        fn messages_pass_in_their_order(
+            before in 0..5_i32,
+            come in 0..5_usize,
+            ways in proptest::collection::vec(any::<bool>(), 0..20),
+            after in 0..5_i32,
+            speed in proptest::collection::vec(any::<bool>(), 0..60),
+        ) {
+            let mut sent = Ways::default();
+            let mut order = Order::new(true);
+            let mut passed = Vec::new();
+            sent.daemon.extend((0..before).map(numbered));
+            // Some come before the route is open.
+            for _ in 0..come {
+                if let Some(message) = sent.daemon.pop_front() {
+                    order.by_daemon(message, &mut passed);
+                }
+            }
+            order.open();
+            sent.route.push_back(marks(before.cast_unsigned()));
+            let mut last = before;
+            for by_daemon in ways {
+                if by_daemon {
+                    sent.route.push_back(marks(1));
+                    sent.daemon.push_back(numbered(last));
+                } else {
+                    sent.route.push_back(numbered(last));
+                }
+                last += 1;
+            }
+            sent.daemon.extend((last..last + after).map(numbered));
+            let mut speed = speed.into_iter();
+            while !sent.route.is_empty() || !sent.daemon.is_empty() {
+                let first = speed.next().unwrap_or(true);
+                if first && let Some(message) = sent.route.pop_front() {
+                    order.on_route(message, &mut passed);
+                    if sent.route.is_empty() {
+                        order.end(&mut passed);
+                    }
+                } else if let Some(message) = sent.daemon.pop_front() {
+                    order.by_daemon(message, &mut passed);
+                }
+            }
+            prop_assert_eq!(tags(&passed), (0..last + after).collect::<Vec<_>>());
+            prop_assert!(order.is_over() && order.held() == 0);
+        }
+    }
+}
