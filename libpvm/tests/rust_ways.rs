@@ -43,7 +43,7 @@ const TESTS: &[Test] = &[
         try_by("direct", "what_is_not_read_stops_the_sender");
     }),
     ("what_is_not_read_stops_the_sender_by_automatic_route", || {
-        try_by("automatic", "what_is_not_read_stops_the_sender")
+        try_by("automatic", "what_is_not_read_stops_the_sender");
     }),
     ("what_is_not_read_stops_the_sender_by_daemon", || {
         try_by("daemon", "what_is_not_read_stops_the_sender");
