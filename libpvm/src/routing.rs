@@ -20,7 +20,8 @@ use std::os::fd::BorrowedFd;
 pub enum Routing {
     /// By the daemons. Requests for direct routes to this task are refused; open routes stay.
     ByDaemon = 1,
-    /// By the daemons, until another task asks for a direct route.
+    /// Directly with tasks of other hosts that have this library, as soon as a route is open: messages go by the daemons until then, and
+    /// nothing waits. With others by the daemons, until they ask for a direct route.
     #[default]
     AllowDirect = 2,
     /// On direct routes. The first message to a task waits until that one receives, and answers whether it has one;

@@ -52,7 +52,7 @@
 
 #define PvmRoute                1       /* routing of messages, one of: */
 #define PvmDontRoute            1       /*   through the daemons only */
-#define PvmAllowDirect          2       /*   direct if the peer asks for it */
+#define PvmAllowDirect          2       /*   direct to other hosts, or if the peer asks */
 #define PvmRouteDirect          3       /*   ask for direct routes */
 #define PvmDebugMask            2       /* what libpvm logs about itself */
 #define PvmAutoErr              3       /* report errors: 0 no, 1 print, 2 print and exit */

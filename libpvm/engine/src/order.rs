@@ -23,6 +23,8 @@ pub(super) struct Order {
     early: VecDeque<Message>,
     /// What has come on the route behind marks whose messages have not come.
     late: VecDeque<OnRoute>,
+    /// Bytes of both.
+    held: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +60,13 @@ fn marked(message: &Message) -> Option<u32> {
 impl Order {
     /// Of a sender whose route will open, and which writes marks for all messages if `marks_all`.
     pub(super) fn new(marks_all: bool) -> Self {
-        Self { state: State::Waiting { come: 0 }, marks_all, early: VecDeque::new(), late: VecDeque::new() }
+        Self {
+            state: State::Waiting { come: 0 },
+            marks_all,
+            early: VecDeque::new(),
+            late: VecDeque::new(),
+            held: 0,
+        }
     }
 
     /// The route is open.
@@ -80,11 +88,7 @@ impl Order {
 
     /// Bytes that wait.
     pub(super) fn held(&self) -> usize {
-        let late = self.late.iter().map(|late| match late {
-            OnRoute::Message(message) => message.body.len(),
-            OnRoute::Mark(_) => 0,
-        });
-        self.early.iter().map(|message| message.body.len()).sum::<usize>() + late.sum::<usize>()
+        self.held
     }
 
     /// A message has come by the daemons; what passes now is appended.
@@ -94,6 +98,7 @@ impl Order {
         }
         match &mut self.state {
             State::Marked { missing: 0 } | State::Open { .. } if self.marks_all => {
+                self.held += message.body.len();
                 return self.early.push_back(message);
             }
             State::Waiting { come } | State::Open { come } => *come = come.saturating_add(1),
@@ -111,13 +116,18 @@ impl Order {
                 let missing = mark.unwrap_or(0).saturating_sub(come);
                 self.state = State::Marked { missing };
                 if mark.is_none() {
-                    self.late.push_back(OnRoute::Message(message));
+                    self.hold(message);
                 }
             }
             (_, Some(count)) if self.marks_all => self.late.push_back(OnRoute::Mark(count)),
-            _ => self.late.push_back(OnRoute::Message(message)),
+            _ => self.hold(message),
         }
         self.advance(passed);
+    }
+
+    fn hold(&mut self, message: Message) {
+        self.held += message.body.len();
+        self.late.push_back(OnRoute::Message(message));
     }
 
     /// The route has ended.
@@ -134,10 +144,14 @@ impl Order {
             if *missing > 0 {
                 let Some(message) = self.early.pop_front() else { return };
                 *missing -= 1;
+                self.held -= message.body.len();
                 passed.push(message);
             } else {
                 match self.late.pop_front() {
-                    Some(OnRoute::Message(message)) => passed.push(message),
+                    Some(OnRoute::Message(message)) => {
+                        self.held -= message.body.len();
+                        passed.push(message);
+                    }
                     Some(OnRoute::Mark(count)) => *missing = count,
                     None => break,
                 }
@@ -145,6 +159,7 @@ impl Order {
         }
         if is_ended {
             passed.extend(self.early.drain(..));
+            self.held = 0;
         }
     }
 }

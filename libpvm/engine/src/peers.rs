@@ -73,6 +73,8 @@ pub(super) struct Granted {
 pub(super) struct Peers {
     table: BTreeMap<Tid, Peer>,
     orders: HashMap<Tid, Order>,
+    /// Bytes of messages that have not come whole or have to wait for others.
+    held: usize,
     /// A task of this host has been among them.
     are_near: bool,
 }
@@ -109,6 +111,7 @@ impl Peers {
                 self.orders.remove(&tid);
             }
         }
+        self.count_held();
         passed
     }
 
@@ -219,12 +222,18 @@ impl Peers {
     }
 
     /// Bytes of messages that have not come whole or have to wait for others.
+    #[inline]
     pub(super) fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Counts them again: something has been read, or let pass.
+    pub(super) fn count_held(&mut self) {
         let routes = self.table.values().map(|peer| match peer {
             Peer::Open(route) | Peer::Left(route) => route.partial(),
             _ => 0,
         });
-        routes.sum::<usize>() + self.orders.values().map(Order::held).sum::<usize>()
+        self.held = routes.sum::<usize>() + self.orders.values().map(Order::held).sum::<usize>();
     }
 
     /// A message to this task leaves by the daemon. Where a route is to open the other has to know how many there are from the request or
@@ -262,6 +271,7 @@ impl Peers {
         if order.is_over() {
             self.orders.remove(&src);
         }
+        self.count_held();
     }
 
     /// The same of one that has come on a route.

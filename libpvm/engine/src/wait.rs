@@ -261,6 +261,7 @@ impl Engine {
         for message in messages {
             self.peers.on_route(message, &mut passed);
         }
+        self.peers.count_held();
         for message in passed {
             self.take(message);
         }
