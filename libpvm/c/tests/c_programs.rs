@@ -103,6 +103,12 @@ fn what_is_not_received_has_a_limit() {
     check_ours("full.c");
 }
 
+/// The original has no hosts on one computer.
+#[test]
+fn a_task_that_returns_has_delivered_all() {
+    check_ours("returns.c");
+}
+
 /// With the original a message that a handler sends does not end the wait.
 #[test]
 fn signal_handlers_call_the_library() {
