@@ -295,13 +295,15 @@ pub struct TopArgs {
 const WEB_EXAMPLES: &str = "\
 Prints the address to open. It has a token, without which nothing is answered. Ctrl-C ends it.
 
-On an address other than a loopback one, connections are encrypted. The certificate is made for this
-start; compare its fingerprint, which is printed, with the one that the browser shows.
+On an address other than a loopback one, connections are encrypted. The authority of the virtual machine
+signs a certificate for this start. A browser that does not know the authority shows a warning: compare
+the fingerprint of the certificate with the one that is printed.
 
 Examples:
   pvm web                                    a page for browsers on this computer
   pvm web --listen 127.0.0.1:8000            at a fixed port, for ssh -L 8000:127.0.0.1:8000
-  pvm web --listen 0.0.0.0:8443              for browsers on other computers, too";
+  pvm web --listen 0.0.0.0:8443              for browsers on other computers, too
+  pvm web --listen 0.0.0.0:8443 --authority pvm.pem    and for curl --cacert pvm.pem";
 
 /// The arguments of `pvm web`.
 #[derive(Debug, Args)]
@@ -310,6 +312,12 @@ pub struct WebArgs {
     /// Address and port to listen on; port 0 is any free one
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0")]
     pub listen: SocketAddr,
+    /// Another name or address of this host for the certificate, besides the host name, localhost and the address of --listen; may be repeated
+    #[arg(long = "name", value_name = "NAME")]
+    pub names: Vec<String>,
+    /// Write the certificate of the virtual machine's authority to this file (PEM), for browsers and curl --cacert
+    #[arg(long, value_name = "FILE")]
+    pub authority: Option<PathBuf>,
     /// Seconds between two looks at the virtual machine
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     pub interval: f64,

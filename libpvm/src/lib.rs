@@ -210,6 +210,18 @@ pub use pvm_wire::calls::mailbox::{Class as MailboxClass, Entry as MailboxEntry}
 /// ```
 #[doc(inline)]
 pub use pvm_wire::calls::tasks::Adopted;
+/// A certificate for a server of a task: [`Task::certify`].
+///
+/// ```no_run
+/// # let mut task = pvm3::Task::enrol()?;
+/// # let public_key = Vec::new();
+/// let certified = task.certify(&["node1", "10.0.0.1"], &public_key)?;
+/// let chain = [certified.certificate, certified.authority];
+/// # drop(chain);
+/// # Ok::<(), pvm3::Error>(())
+/// ```
+#[doc(inline)]
+pub use pvm_wire::certificate::Certified;
 /// Reading trace messages, as a tracer does.
 ///
 /// ```no_run

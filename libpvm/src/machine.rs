@@ -3,6 +3,7 @@
 use crate::task::{Task, check_task};
 use crate::tracing::{code, nothing, status};
 use pvm_engine::{Error, Result};
+use pvm_wire::calls::certificate::Certify;
 use pvm_wire::calls::hosts::{
     AddHosts, Adding, Additions, Clock, Config, DeleteHosts, Halt, HostClock, HostList, HostRecord,
     HostStatus, StartUp,
@@ -10,6 +11,7 @@ use pvm_wire::calls::hosts::{
 use pvm_wire::calls::state::Dump;
 use pvm_wire::calls::tasks::{Adopt, Adopted, ListTasks, SendSignal, TaskList, TaskRecord, TaskStatus};
 use pvm_wire::calls::turns::{History, Turns};
+use pvm_wire::certificate::{CertificateRequest, Certified};
 use pvm_wire::codes::{CONTEXT_TC, Tc};
 use pvm_wire::coscheduling::{TurnHistory, TurnsReport};
 use pvm_wire::events::{Datum, Event, Writer};
@@ -244,6 +246,16 @@ impl Task {
     /// The whole state of this task's daemon as text. The format may change.
     pub fn daemon_state(&mut self) -> Result<String> {
         self.engine.call(&Dump {})
+    }
+
+    /// A certificate for a server that this task runs, signed by the authority of the virtual machine, and the certificate of that authority.
+    /// It has up to 16 names, each a name of the DNS or an IP address, and the server's public key, a SubjectPublicKeyInfo in DER with a key
+    /// on the curve P-256. The private key stays with the task.
+    ///
+    /// [`PvmError::BadParam`]: no such key, or a name that cannot be had; those that end in `.pvm` are daemons'. [`PvmError::HostFail`]: the
+    /// master was lost meanwhile.
+    pub fn certify<S: AsRef<str>>(&mut self, names: &[S], key: &[u8]) -> Result<Certified> {
+        self.engine.call(&Certify(CertificateRequest { names: owned(names), key: key.to_vec() }))
     }
 
     /// How teams of tasks take turns on a host. [`PvmError::NoHost`]: there is no such host.

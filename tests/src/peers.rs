@@ -38,6 +38,8 @@ pub enum Peer {
     Slurm,
     /// A browser and what drives it (Debian: chromium, chromium-driver).
     Browser,
+    /// What gets pages as a program does (Debian: curl).
+    Curl,
     /// The right to make network namespaces, and `ip`.
     Namespaces,
     /// The right to mount a file system.
@@ -95,6 +97,7 @@ impl Peer {
             }
             Self::Browser => missing_command("chromium", "--version")
                 .or_else(|| missing_command("chromedriver", "--version")),
+            Self::Curl => missing_command("curl", "--version"),
             Self::Namespaces => missing_command("ip", "-V").or_else(|| not_allowed("--net")),
             Self::Mount => not_allowed("--mount"),
             Self::Root => (!rustix::process::geteuid().is_root()).then(|| "this is not root".to_owned()),

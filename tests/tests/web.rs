@@ -7,6 +7,9 @@ use pvm_tests::programs::{Linking, Programs};
 use pvm_tests::{Installation, Machine, Program, process, wait};
 use rustix::process::Signal;
 use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 /// A machine with its page.
 struct Scene {
@@ -285,6 +288,87 @@ fn other_interfaces_are_encrypted() {
     process::signal(server.pid(), Signal::INT);
     server.end().expect_success();
     machine.finish();
+}
+
+/// Gets the page under a name, as a program that knows this authority: curl's exit status, and the page.
+fn get_by_curl(authority: Option<&Path>, name: &str, url: &str) -> (Option<i32>, String) {
+    let (port, token) =
+        (url.split([':', '/']).nth(4).expect("a port"), url.split('/').nth(3).expect("a token"));
+    let mut command = Command::new("curl");
+    command.args(["--silent", "--fail", "--noproxy", "*", "--max-time", "20"]);
+    command.args(["--resolve", &format!("{name}:{port}:127.0.0.1")]);
+    if let Some(authority) = authority {
+        command.arg("--cacert").arg(authority);
+    }
+    let output = command.arg(format!("https://{name}:{port}/{token}/")).output().expect("curl runs");
+    (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn the_machines_authority_certifies_pages_of_all_its_hosts() {
+    const UNKNOWN: Option<i32> = Some(60);
+    let check = "the certificates of pvm web";
+    let Some(ours) = Installation::ours_only(check) else { return };
+    if peers::require(&[Peer::Curl], check).is_none() {
+        return;
+    }
+    let [machine, other] = [2, 1].map(|hosts| Plan::of(&ours).local_hosts(hosts).start());
+    machine.console_with_hosts(2).quit();
+    let file = |name: &str| machine.folder().join(name);
+    let vmid = |command: &Command| {
+        let variable = command.get_envs().find(|(name, _)| *name == "PVM_VMID");
+        variable.and_then(|(_, value)| value).expect("a name").to_string_lossy().into_owned()
+    };
+    let page = |machine: &Machine, suffix: &str, authority: &Path| {
+        let mut command = machine.command(machine.installation().pvm());
+        let vmid = vmid(&command);
+        command.env("PVM_VMID", vmid + suffix).args(["web", "--listen", "0.0.0.0:0", "--name", "a.example"]);
+        let server = Program::start(command.arg("--authority").arg(authority));
+        let url = server.await_line("its address", |line| line.starts_with("https").then(|| line.to_owned()));
+        let fingerprint = server.await_line("the authority's fingerprint", |line| {
+            line.strip_prefix("SHA-256 fingerprint of the machine's authority: ").map(str::to_owned)
+        });
+        (server, url, fingerprint)
+    };
+    let pages = [page(&machine, "", &file("1.pem")), page(&machine, ".h2", &file("2.pem"))];
+    let stranger = page(&other, "", &file("3.pem"));
+    let [one, two, three] = ["1.pem", "2.pem", "3.pem"]
+        .map(|name| fs::read_to_string(file(name)).expect("the authority's certificate"));
+    assert!(one.starts_with("-----BEGIN CERTIFICATE-----\n"), "{one}");
+    assert!(one == two && one != three);
+    assert!(pages[0].2 == pages[1].2 && pages[0].2 != stranger.2);
+    for (_, url, _) in &pages {
+        for name in ["localhost", "127.0.0.1", "a.example"] {
+            let (status, page) = get_by_curl(Some(&file("1.pem")), name, url);
+            assert!(status == Some(0) && page.contains("<html"), "{url} as {name}: {status:?}, {page}");
+        }
+        assert_eq!(get_by_curl(Some(&file("1.pem")), "b.example", url).0, UNKNOWN, "another name");
+        assert_eq!(
+            get_by_curl(Some(&file("3.pem")), "localhost", url).0,
+            UNKNOWN,
+            "another machine's authority"
+        );
+        assert_eq!(get_by_curl(None, "localhost", url).0, UNKNOWN, "an authority that is not known");
+    }
+    for (server, ..) in pages.into_iter().chain([stranger]) {
+        process::signal(server.pid(), Signal::INT);
+        server.end().expect_success();
+    }
+    let refused = |args: &[&str], reason: &str| {
+        let ended = Program::run(machine.command(machine.installation().pvm()).arg("web").args(args));
+        assert!(
+            ended.status.code() == Some(1) && ended.stderr.contains(reason),
+            "{args:?}: {}",
+            ended.stderr
+        );
+    };
+    refused(&["--listen", "0.0.0.0:0", "--name", "h2.pvm"], "names that end in .pvm are those of daemons");
+    refused(
+        &["--listen", "0.0.0.0:0", "--authority", "/no/such/folder/a.pem"],
+        "cannot write /no/such/folder/a.pem",
+    );
+    refused(&["--authority", "a.pem"], "see --listen");
+    [machine, other].into_iter().for_each(Machine::finish);
 }
 
 /// The middle of the line of a message in the window, and the message.

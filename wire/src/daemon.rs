@@ -3,8 +3,10 @@
 use crate::batch::BatchId;
 use crate::calls::hosts::Additions;
 use crate::calls::tasks::TaskRecord;
+use crate::certificate::{CertificateRequest, Certified};
 use crate::codec::{self, CodecError};
 use crate::coscheduling::{TurnHistory, TurnsReport};
+use crate::error::PvmError;
 use crate::jobs::{JobAnswer, JobCall, JobId, Stamp, TaskOrder, TaskReport};
 use crate::loads::LoadVector;
 use crate::queue::BatchRecord;
@@ -505,6 +507,8 @@ pub enum PeerRequest {
     Clock,
     /// To the master: how far are the hosts that are being added?
     Adding,
+    /// To the master: sign this certificate for a server of a task of mine.
+    Certify(CertificateRequest),
 }
 
 /// The answers.
@@ -558,6 +562,11 @@ pub enum PeerReply {
     Clock {
         /// The time.
         microseconds: u64,
+    },
+    /// To `Certify`.
+    Certified {
+        /// The certificate, or PVM's code and the reason.
+        result: Result<Certified, (PvmError, String)>,
     },
 }
 
@@ -642,6 +651,17 @@ mod tests {
                 },
             },
             DaemonMsg::Request { id: RequestId(3), what: PeerRequest::Tasks { only: None } },
+            DaemonMsg::Request {
+                id: RequestId(4),
+                what: PeerRequest::Certify(CertificateRequest {
+                    names: vec!["node1".into()],
+                    key: vec![48, 89],
+                }),
+            },
+            DaemonMsg::Reply {
+                id: RequestId(4),
+                what: PeerReply::Certified { result: Err((PvmError::BadParam, "no key".into())) },
+            },
             DaemonMsg::Bye,
         ] {
             let frame = Bytes::from([&message.frame_head().unwrap()[..], message.data()].concat());

@@ -11,6 +11,7 @@ pub mod batch;
 mod blob;
 pub mod body;
 pub mod calls;
+pub mod certificate;
 pub mod channel;
 pub mod codec;
 pub mod codes;

@@ -61,6 +61,15 @@ pub const REFUSAL_MAX: usize = 1024;
 /// Most strings (arguments, environment entries) in one request.
 pub const STRINGS_MAX: usize = 65_536;
 
+/// Most names in a certificate that a task asks for. More is `PvmBadParam`.
+pub const CERTIFICATE_NAMES_MAX: usize = 16;
+
+/// Longest of these names, bytes, as in the DNS. A longer one is `PvmBadParam`.
+pub const CERTIFICATE_NAME_MAX: usize = 253;
+
+/// Longest public key of a certificate that a task asks for, bytes. A longer one is `PvmBadParam`.
+pub const CERTIFICATE_KEY_MAX: usize = 1024;
+
 /// Bytes of a task's output taken from its pipe at a time, as in PVM.
 pub const OUTPUT_PIECE: usize = 3999;
 

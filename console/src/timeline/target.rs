@@ -10,7 +10,7 @@ use tempfile::NamedTempFile;
 /// Permissions of a new file, of which the process's mask takes some away.
 const MODE: u32 = 0o666;
 
-/// Where a trace goes.
+/// Where a trace goes, or another file that a user has named.
 #[derive(Debug)]
 pub enum Target {
     /// Into a new file in the same folder, which takes the other's place in the end. Dropped before, it is removed.
@@ -37,7 +37,7 @@ impl Target {
         };
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mut builder = tempfile::Builder::new();
-        match (builder.prefix(".pvm-trace").permissions(permissions).tempfile_in(folder), present) {
+        match (builder.prefix(".pvm-").permissions(permissions).tempfile_in(folder), present) {
             (Ok(file), _) => Ok(Self::New { path, file }),
             (Err(_), Ok(file)) => Ok(Self::Present { path, file }),
             (Err(error), Err(_)) => Err(error),

@@ -16,12 +16,14 @@ mod sse;
 mod tls;
 
 use crate::cli::WebArgs;
+use crate::timeline::Target;
 use anyhow::{Context, Result, bail};
 use collect::Collector;
 use guard::Guard;
 use hub::Hub;
 use pvm3::Task;
 use server::Server;
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -39,16 +41,19 @@ const HALT: Duration = Duration::from_millis(500);
 
 /// Serves until Ctrl-C, or until the machine ends; returns the exit code.
 pub fn run(args: &WebArgs) -> Result<u8> {
-    let task = Task::enrol_as(Some("pvm web"), true).context("cannot join a virtual machine")?;
+    let authority = authority_file(args)?;
+    let mut task = Task::enrol_as(Some("pvm web"), true).context("cannot join a virtual machine")?;
     if !task.daemon_is_ours() {
-        bail!("the daemon here is that of PVM 3.4, which cannot be asked for loads and queues");
+        bail!(
+            "the daemon here is that of PVM 3.4 or of another release, which cannot be asked for loads and queues"
+        );
     }
     let listener =
         TcpListener::bind(args.listen).with_context(|| format!("cannot listen on {}", args.listen))?;
     listener.set_nonblocking(true).context("cannot listen")?;
     let address = listener.local_addr().context("cannot listen")?;
     let guard = Guard::new(address.ip().is_loopback()).context("no random numbers")?;
-    let tls = secured(address, &guard)?;
+    let tls = announce(&mut task, args, address, guard.token(), authority)?;
     let interval = Duration::from_secs_f64(args.interval);
     let runtime =
         Builder::new_multi_thread().worker_threads(2).enable_all().build().context("cannot start threads")?;
@@ -71,18 +76,39 @@ pub fn run(args: &WebArgs) -> Result<u8> {
     Ok(code)
 }
 
+/// Where the authority's certificate goes, if it is wanted. What is there does not change yet.
+fn authority_file(args: &WebArgs) -> Result<Option<Target>> {
+    let has_certificate = !args.listen.ip().is_loopback();
+    if !has_certificate && (args.authority.is_some() || !args.names.is_empty()) {
+        bail!(
+            "--authority and --name are for a page with a certificate, and {} is a loopback address: see --listen",
+            args.listen.ip()
+        );
+    }
+    args.authority.as_deref().map(Target::open).transpose()
+}
+
 /// Prints the address; on another interface than loopback, connections are encrypted.
-fn secured(address: SocketAddr, guard: &Guard) -> Result<Option<TlsAcceptor>> {
-    let (token, port) = (guard.token(), address.port());
+fn announce(
+    task: &mut Task,
+    args: &WebArgs,
+    address: SocketAddr,
+    token: &str,
+    authority: Option<Target>,
+) -> Result<Option<TlsAcceptor>> {
     let (text, tls) = if address.ip().is_loopback() {
         (format!("http://{address}/{token}/\n"), None)
     } else {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let names = vec![host.clone(), "localhost".to_owned(), address.ip().to_string()];
-        let name = if address.ip().is_unspecified() { host } else { shown(address.ip()) };
-        let (acceptor, fingerprint) = tls::acceptor(names)?;
-        let fingerprint = format!("SHA-256 fingerprint of its certificate: {fingerprint}");
-        (format!("https://{name}:{port}/{token}/\n{fingerprint}\n"), Some(acceptor))
+        let name = if address.ip().is_unspecified() { host.clone() } else { shown(address.ip()) };
+        let identity = tls::identity(task, &tls::names(host, address.ip(), &args.names), authority)?;
+        let mut text = format!("https://{name}:{}/{token}/\n", address.port());
+        let fingerprints =
+            [("its certificate", identity.fingerprint), ("the machine's authority", identity.authority)];
+        for (of, fingerprint) in fingerprints {
+            let _ = writeln!(text, "SHA-256 fingerprint of {of}: {fingerprint}");
+        }
+        (text, Some(identity.acceptor))
     };
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("cannot write to standard output")?;

@@ -4,6 +4,7 @@ use crate::config::SavedState;
 use crate::hostfile::HostSpec;
 use bytes::Bytes;
 use pvm_sched::queues::Configuration;
+use pvm_wire::certificate::{CertificateRequest, Certified};
 use pvm_wire::coscheduling::Turn;
 use pvm_wire::daemon::{Blob, DaemonMsg, HostEntry, RequestId};
 use pvm_wire::jobs::Stamp;
@@ -236,6 +237,15 @@ pub enum Event {
         /// CPU time that each process has used, and how long it has wanted a processor and had none, in the order of the question;
         /// zero if it is not there.
         times: Vec<(Duration, Duration)>,
+    },
+    /// Answer to [`Action::Certify`].
+    Certified {
+        /// Whose question it was.
+        host: HostIndex,
+        /// Which.
+        id: RequestId,
+        /// The certificate, or PVM's code and the reason.
+        result: Result<Certified, (PvmError, String)>,
     },
     /// Answer to [`Action::ReadUsage`].
     Usage {
@@ -472,6 +482,15 @@ pub enum Action {
         id: RequestId,
         /// The processes.
         pids: Vec<i32>,
+    },
+    /// As the master: sign a certificate with the machine's authority; answered by `Certified`.
+    Certify {
+        /// The daemon that asks.
+        host: HostIndex,
+        /// Its request.
+        id: RequestId,
+        /// For what. Names and the length of the key are checked, the key is not.
+        request: CertificateRequest,
     },
     /// Read how much CPU time those have used that take turns; answered by `Usage`.
     ReadUsage {

@@ -232,6 +232,7 @@ impl Core {
             Event::Times { host, id, means, spin, times } => {
                 self.on_times(PeerTo { host, id }, means, spin, &times);
             }
+            Event::Certified { host, id, result } => self.on_certified(PeerTo { host, id }, result),
             Event::Usage { work, own, leaves_rest } => {
                 let reading = Reading { work, own, leaves_rest };
                 self.teams(|teams, tasks, at| teams.on_usage(reading, tasks, at));

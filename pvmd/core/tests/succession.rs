@@ -6,14 +6,16 @@
 )]
 
 use pvm_wire::body::BodyReader;
-use pvm_wire::calls::Request as _;
+use pvm_wire::calls::certificate::Certify;
 use pvm_wire::calls::hosts::DeleteHosts;
 use pvm_wire::calls::mailbox::{Flags, Put};
 use pvm_wire::calls::nested::Nested;
 use pvm_wire::calls::notify::NotifyRequest;
+use pvm_wire::calls::{Call as _, Request as _};
+use pvm_wire::certificate::CertificateRequest;
 use pvm_wire::codes::{CONTEXT_TM, Tm, notify};
 use pvm_wire::group::{self, Request, tag};
-use pvm_wire::{HostIndex, Message, Tid};
+use pvm_wire::{HostIndex, Message, PvmError, Tid};
 use pvmd_core::event::Program;
 use pvmd_simulated::machine::{Happening, Machine, Setup, Tasks};
 use pvmd_simulated::process::{ProcId, Role, message};
@@ -32,6 +34,9 @@ struct Told {
     faults: Vec<String>,
     /// Tasks that ask for something when they enrol.
     asks: bool,
+    /// Whether a task asks for a certificate when it enrols, and the answers.
+    wants_certificate: bool,
+    certificates: Vec<Result<Vec<u8>, PvmError>>,
     /// Entries that a task leaves, each in place of the one before.
     puts_left: u32,
     puts: BTreeMap<Tid, Vec<i32>>,
@@ -65,6 +70,11 @@ fn put_again(world: &mut World, id: ProcId, tid: Tid) {
     }
 }
 
+fn ask_for_certificate(world: &mut World, id: ProcId) {
+    let request = CertificateRequest { names: vec!["node3".into()], key: vec![7; 91] };
+    world.say(id, &Certify(request).message(1));
+}
+
 impl Tasks for Told {
     fn faults(&mut self) -> &mut Vec<String> {
         &mut self.faults
@@ -78,6 +88,9 @@ impl Tasks for Told {
 
     /// Wants to hear of the loss of host 1 and 2, leaves an entry in the mailbox, and joins a group.
     fn enrolled(world: &mut World, id: ProcId, tid: Tid) {
+        if world.tasks.wants_certificate {
+            return ask_for_certificate(world, id);
+        }
         if !world.tasks.asks {
             return put_again(world, id, tid);
         }
@@ -100,6 +113,11 @@ impl Tasks for Told {
     fn heard(world: &mut World, id: ProcId, tid: Tid, message: &Message) {
         let (context, tag) = (message.header.context, message.header.tag);
         let first = BodyReader::new(&message.body).int().unwrap_or(i32::MIN);
+        if (context, tag) == (CONTEXT_TM, Certify::TAG) {
+            let answer = Certify::decode_answer(&message.body).expect("an answer");
+            let answer = answer.map(|certified| certified.certificate).map_err(|error| error.error());
+            return world.tasks.certificates.push(answer);
+        }
         let told = match (context, tag) {
             (CONTEXT_TM, tag) if tag == Tm::Db.tag() && !world.tasks.asks => {
                 return put_again(world, id, tid);
@@ -233,6 +251,34 @@ fn a_master_may_be_lost_at_any_step() {
             scope.spawn(move || seeds.for_each(every_step));
         }
     });
+}
+
+/// The task on host 3 gets one answer: the certificate, or the error that the master was lost. From the next master it gets one.
+#[test]
+fn a_master_may_be_lost_at_any_step_of_signing_a_certificate() {
+    let (mut signed, mut failed) = (0, 0);
+    for steps in 0..60_u32 {
+        let mut world = formed(u64::from(steps), 3, 3);
+        world.tasks.wants_certificate = true;
+        enrol(&mut world, 3);
+        (0..steps).for_each(|_| _ = world.step());
+        lose(&mut world, host(1), steps % 2 == 0);
+        world.pass(Duration::from_secs(20));
+        assert!(
+            world.tasks.faults.is_empty() && masters(&world) == [host(2)],
+            "{steps}: {:?}",
+            world.tasks.faults
+        );
+        match &world.tasks.certificates[..] {
+            [Ok(key)] if *key == [7; 91] => signed += 1,
+            [Err(PvmError::HostFail)] => failed += 1,
+            other => panic!("{steps} steps: {other:?}"),
+        }
+        enrol(&mut world, 3);
+        world.pass(Duration::from_secs(1));
+        assert!(matches!(&world.tasks.certificates[..], [_, Ok(_)]), "{steps} steps: the next master signs");
+    }
+    assert!(signed > 0 && failed > 0, "{signed} were signed, {failed} not");
 }
 
 /// A deputy ends; the next one is appointed, and has ended, too, before it hears of that.

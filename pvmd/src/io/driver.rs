@@ -17,8 +17,9 @@ use crate::io::starter::{Starter, Tools, start_for_master};
 use crate::io::task_socket::{self, Numbers, TaskHandle};
 use crate::io::tls::Authority;
 use bytes::Bytes;
+use pvm_wire::certificate::CertificateRequest;
 use pvm_wire::daemon::RequestId;
-use pvm_wire::{FragmentHeader, HostIndex};
+use pvm_wire::{FragmentHeader, HostIndex, PvmError};
 use pvmd_core::Core;
 use pvmd_core::event::{Action, Attachment, ConnId, Event, Found, Now};
 use rustix::process::Signal;
@@ -149,6 +150,16 @@ impl Driver {
                 error!(%error, "the machine's certificate authority cannot be used: no host can be added");
             }
         }
+    }
+
+    /// The master's: a certificate for a server of a task.
+    fn certify(&self, host: HostIndex, id: RequestId, request: &CertificateRequest) -> Event {
+        let no_authority = || {
+            let reason = "the machine's certificate authority cannot be used here: see the log".to_owned();
+            Err((PvmError::DSysErr, reason))
+        };
+        let result = self.starter.as_ref().map_or_else(no_authority, |starter| starter.certify(request));
+        Event::Certified { host, id, result }
     }
 
     /// What somebody wants to know of turns and these processes.
@@ -419,6 +430,7 @@ impl Running {
                 return process::mean_memory(&pids).map(|mean| Event::TaskMemory { mean });
             }
             Action::ReadTimes { host, id, pids } => return Some(driver.times(host, id, pids)),
+            Action::Certify { host, id, request } => return Some(driver.certify(host, id, &request)),
             Action::ReadUsage { pids } => return Some(driver.turns.usage(&pids)),
             Action::Dispatch { pid, runs } => driver.turns.set(pid, runs),
             Action::Link { entry } => driver.links.dial(&entry),

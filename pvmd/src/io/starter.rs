@@ -5,7 +5,8 @@ use crate::io::driver::Input;
 use crate::io::introduction;
 use crate::io::process::Limits;
 use crate::io::settings::Settings;
-use crate::io::tls::Authority;
+use crate::io::tls::{Authority, TlsError};
+use pvm_wire::certificate::{CertificateRequest, Certified};
 use pvm_wire::codes::DAEMON_PROTOCOL;
 use pvm_wire::slave::{Fingerprint, HostedLine, ReadyLine, SlaveConfig};
 use pvm_wire::{HostIndex, PvmError};
@@ -76,6 +77,14 @@ impl Starter {
             };
             Err(failure(PvmError::CantStart, format!("no introduction to its daemon: {why}")))
         });
+    }
+
+    /// Signs a certificate for a server of a task.
+    pub fn certify(&self, request: &CertificateRequest) -> Result<Certified, (PvmError, String)> {
+        self.authority.certify(&request.names, &request.key).map_err(|error| {
+            let code = if matches!(error, TlsError::Key) { PvmError::BadParam } else { PvmError::DSysErr };
+            (code, pvm_wire::plain(error))
+        })
     }
 
     fn report(

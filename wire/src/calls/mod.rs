@@ -7,6 +7,7 @@
 //! The answer to a request that failed is a negative number, one of [`PvmError`]'s codes; a daemon of this system may put
 //! the reason behind it, as a string.
 
+pub mod certificate;
 pub mod enrolment;
 pub mod hosts;
 pub mod jobs;

@@ -1,3 +1,4 @@
+use super::certificate::Certify;
 use super::enrolment::{
     Admission, ChannelEnrol, Conn2, Connect, ConnectReply, Enrol, EnrolReply, Exit, Extension, GetOptions,
     Introduction,
@@ -20,6 +21,7 @@ use super::tasks::{
 use super::turns::{Activity, Asleep, Awake, Epoch, History, JoinTeam, NoticesTaken, Page, Turns, Waiting};
 use super::*;
 use crate::body::BodyWriter;
+use crate::certificate::{CertificateRequest, Certified};
 use crate::codes::{EXTENSION_MAGIC, EXTENSION_VERSION, Tm, Tmx, notify};
 use crate::coscheduling::{TeamReport, TurnHistory, TurnsReport};
 use crate::queue::{BatchRecord, QueueRequest};
@@ -374,6 +376,9 @@ fn reports_stand_behind_a_number() {
     let bytes = codec::encode(&vec![batch.clone()]).unwrap();
     answers::<Batches>(&BatchList { batches: vec![batch] }, body().int(EXTENSION_VERSION).rest(&bytes));
     answers::<Dump>(&"text".to_owned(), body().int(0).str("text"));
+    let certified = Certified { certificate: vec![1, 2, 3, 4], authority: vec![5, 6, 7, 8] };
+    let bytes = codec::encode(&certified).unwrap();
+    answers::<Certify>(&certified, body().int(0).rest(&bytes));
     answers::<IncidentRequest>(&(), body().int(0));
 }
 
@@ -397,6 +402,10 @@ fn what_only_this_system_says() {
     is(&Epoch { by: TASK, count: u32::MAX, origin: 2 }, Tmx::Epoch.tag(), body().ints([0x40001, -1, 2]));
     is(&NoticesTaken { count: 9 }, Tmx::NoticesTaken.tag(), body().int(9));
     is(&Dump {}, Tmx::Dump.tag(), body());
+    let certificate =
+        CertificateRequest { names: vec!["node1".into(), "::1".into()], key: vec![48, 89, 255] };
+    let bytes = codec::encode(&certificate).unwrap();
+    is(&Certify(certificate), Tmx::Certify.tag(), body().rest(&bytes));
     is(&DiscardLogs {}, Tmx::DiscardLogs.tag(), body());
     is(&IncidentRequest { every_end: true }, Tmx::Incidents.tag(), body().int(1));
 }
@@ -481,6 +490,7 @@ proptest! {
         no_panic::<Turns>(&bytes);
         no_panic::<History>(&bytes);
         no_panic::<Dump>(&bytes);
+        no_panic::<Certify>(&bytes);
         no_panic::<Put>(&bytes);
         no_panic::<Get>(&bytes);
         no_panic::<Names>(&bytes);

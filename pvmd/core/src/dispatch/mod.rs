@@ -3,6 +3,7 @@
 mod agents;
 mod carry_out;
 mod census;
+mod certificates;
 mod check;
 mod dump;
 mod enrol;

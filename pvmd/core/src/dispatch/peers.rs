@@ -3,6 +3,7 @@
 use crate::Core;
 use crate::addresses::{PeerTo, QueryId, ReplyTo, Waiter};
 use crate::answers::encode_added;
+use crate::dispatch::certificates;
 use crate::event::ConnId;
 use crate::master::Master;
 use crate::pending::Query;
@@ -62,6 +63,7 @@ impl Core {
                 let additions = self.master_state().map(Master::additions).unwrap_or_default();
                 self.answer(to, PeerReply::Adding { additions });
             }
+            PeerRequest::Certify(request) => self.on_certify(to, request),
             PeerRequest::Clock => {
                 let microseconds = self.time_of_day().as_micros() as u64;
                 self.answer(to, PeerReply::Clock { microseconds });
@@ -90,6 +92,7 @@ impl Core {
                 self.reply_to::<HostClock>(to, &clock);
             }
             (Waiter::Adding(to), PeerReply::Adding { additions }) => self.reply_to::<Adding>(to, &additions),
+            (Waiter::Certificate(to), PeerReply::Certified { result }) => self.reply_certified(to, result),
             (Waiter::Tasks { query, hidden }, PeerReply::Tasks { tasks }) => {
                 self.on_tasks_part(from, query, hidden, tasks);
             }
@@ -142,6 +145,7 @@ impl Core {
             | Waiter::CancelBatch(to)
             | Waiter::Jobs(to)
             | Waiter::Mailbox(to) => self.reply_error(to, PvmError::HostFail),
+            Waiter::Certificate(to) => self.reply_certified(to, Err(certificates::no_master())),
             Waiter::ServiceAdd(to) => {
                 self.answer_service(to, Sm::AddAck, PvmError::HostFail.code().to_be_bytes().to_vec());
             }

@@ -9,6 +9,7 @@ use crate::tasks::Task;
 use crate::{Core, Life};
 use pvm_wire::body::BodyError;
 use pvm_wire::calls::Request;
+use pvm_wire::calls::certificate::Certify;
 use pvm_wire::calls::enrolment::GetOptions;
 use pvm_wire::calls::hosts::{
     AddHosts, Adding, Additions, Config, DeleteHosts, HostClock, HostList, HostRecord, HostStatus, StartUp,
@@ -120,6 +121,7 @@ impl Core {
             Tmx::DiscardLogs => self.on_discard_logs_request(to),
             Tmx::Loads => self.on_list_loads(to),
             Tmx::Jobs => self.on_job_call(to, AskJobs::decode(body)?.0),
+            Tmx::Certify => self.on_certificate_wanted(to, Certify::decode(body)?.0),
         }
         Ok(())
     }
