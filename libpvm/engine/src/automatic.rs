@@ -38,8 +38,9 @@ const SILENCE: Duration = Duration::from_secs(1);
 
 /// How long a task that leaves waits for other hosts to have what it has sent.
 const LINGER: Duration = Duration::from_secs(2);
-/// The time between two looks.
-const LINGER_STEP: Duration = Duration::from_micros(200);
+/// The first of the pauses between two looks, which double, and the longest.
+const PAUSE: Duration = Duration::from_micros(50);
+const PAUSE_MAX: Duration = Duration::from_millis(10);
 
 /// What this task knows of tasks that it might have routes with, and of those that have ended.
 #[derive(Debug, Default)]
@@ -252,7 +253,7 @@ impl Engine {
                 route.end();
             }
         }
-        let deadline = Instant::now() + LINGER;
+        let (deadline, mut pause) = (Instant::now() + LINGER, PAUSE);
         while !self.is_full() && Instant::now() < deadline {
             let routes = self.peers.open_routes().filter(|&(tid, _)| tid.host() != self.tid().host());
             let unsent: Vec<(Tid, Arc<OwnedFd>)> = routes
@@ -264,8 +265,9 @@ impl Engine {
             }
             let mut fds: Vec<_> =
                 unsent.iter().map(|(_, socket)| PollFd::new(&**socket, PollFlags::IN)).collect();
-            let step = Timespec { tv_sec: 0, tv_nsec: LINGER_STEP.subsec_nanos().into() };
+            let step = Timespec { tv_sec: 0, tv_nsec: pause.subsec_nanos().into() };
             let _ = poll(&mut fds, Some(&step));
+            pause = (pause * 2).min(PAUSE_MAX);
             for (tid, _) in unsent {
                 if self.read_route(tid, true) {
                     self.forget_route(tid);
