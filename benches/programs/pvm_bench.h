@@ -92,6 +92,7 @@ static char **set_up(int argc, char **argv)
     if (strcmp(argv[6], "-")) place = argv[6];
     MUST(pvm_mytid());
     if (!strcmp(argv[4], "direct")) pvm_setopt(PvmRoute, PvmRouteDirect);
+    if (!strcmp(argv[4], "daemons")) pvm_setopt(PvmRoute, PvmDontRoute);
     return argv + 7;
 }
 

@@ -106,7 +106,7 @@ pub struct Job {
 pub struct Way {
     /// `default`, `raw` or `inplace`.
     pub encoding: &'static str,
-    /// `allow` or `direct`.
+    /// `allow`, `direct` or, for programs in C, `daemons`.
     pub route: &'static str,
 }
 
@@ -115,6 +115,8 @@ impl Way {
     pub const DEFAULT: Self = Self { encoding: "default", route: "allow" };
     /// Without conversion.
     pub const RAW: Self = Self { encoding: "raw", route: "allow" };
+    /// By the daemons alone.
+    pub const BY_DAEMONS: Self = Self { encoding: "default", route: "daemons" };
     /// By a connection between the tasks.
     pub const DIRECT: Self = Self { encoding: "default", route: "direct" };
     /// The same, without conversion and without a copy in a buffer.

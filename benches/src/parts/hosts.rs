@@ -43,8 +43,8 @@ fn all<'l>(lab: &'l Lab, remote: &'l Remote, job: Job) -> Vec<Contender<'l>> {
         |name, kind, side: &'l Side, way| Contender::new(name, kind, move |ask| side.task(way, job, ask));
     let mut contenders = vec![
         task("ours", Kind::Shown, &remote.ours, Way::DEFAULT),
-        task("our direct", Kind::Shown, &remote.ours, Way::DIRECT),
-        task("unsealed", Kind::Shown, &remote.private, Way::DIRECT),
+        task("by daemons", Kind::Shown, &remote.ours, Way::BY_DAEMONS),
+        task("unsealed", Kind::Shown, &remote.private, Way::DEFAULT),
     ];
     if let Some(original) = &remote.original {
         contenders.extend([
