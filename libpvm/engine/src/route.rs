@@ -20,6 +20,7 @@ use rustix::net::{
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -289,11 +290,7 @@ impl Route {
             return Ok(rustix::io::read(&self.socket, spare_capacity(&mut self.unread)));
         };
         let before = body.len();
-        if body.capacity() - before < open.left.min(ROUTE_LONG) + BEHIND {
-            // At most twice the bytes that were received, or few: a length field alone allocates no more.
-            let room = open.left.min(ROUTE_ROOM.max(before));
-            body.try_reserve_exact(room + BEHIND).map_err(|_| Error::from(PvmError::NoMem))?;
-        }
+        make_room(body, open.left)?;
         let read = rustix::io::read(&self.socket, spare_capacity(body));
         let Ok(count) = read else { return Ok(read) };
         let length = count.min(open.left);
@@ -311,16 +308,35 @@ impl Route {
     fn take_fragments(&mut self, messages: &mut impl Extend<Message>) -> Result<()> {
         let mut used = 0;
         while let Some((header, length)) = next_piece(&mut self.fragment, &self.unread, &mut used) {
-            let piece = Bytes::from(copied(&self.unread[used..used + length]));
+            let piece = used..used + length;
             used += length;
             self.check_sender(header.src)?;
             self.count(&header, length);
-            self.take_piece(&header, piece, messages)?;
+            if self.peer.is_some() && self.append_piece(&header, piece.clone())? {
+                self.take_piece(&FragmentHeader { length: 0, ..header }, Bytes::new(), messages)?;
+            } else {
+                self.take_piece(&header, Bytes::from(copied(&self.unread[piece])), messages)?;
+            }
         }
         self.unread.drain(..used);
         self.was_long =
             self.fragment.is_some_and(|open| open.left >= ROUTE_LONG) || self.was_long && used < ROUTE_LONG;
         Ok(())
+    }
+
+    /// Appends a piece that is not the first of its message to the body, without a copy in between; `false` if there is no such body.
+    fn append_piece(&mut self, header: &FragmentHeader, piece: Range<usize>) -> Result<bool> {
+        if header.is_first() {
+            return Ok(false);
+        }
+        let more = piece.len() + self.fragment.map_or(0, |open| open.left);
+        let refused = |error| refusal(header.src, &error);
+        let Some(body) = self.reassembler.body_for(header.src, more).map_err(refused)? else {
+            return Ok(false);
+        };
+        make_room(body, more)?;
+        append(&self.unread[piece], body);
+        Ok(true)
     }
 
     fn take_piece(
@@ -367,6 +383,15 @@ impl Route {
             self.partial = if header.is_last() { 0 } else { before + length };
         }
     }
+}
+
+/// Makes room for more of a body: at most twice the bytes that were received, or few. A length field alone allocates no more.
+fn make_room(body: &mut Vec<u8>, more: usize) -> Result<()> {
+    if body.capacity() - body.len() < more.min(ROUTE_LONG) + BEHIND {
+        let room = more.min(ROUTE_ROOM.max(body.len()));
+        body.try_reserve_exact(room + BEHIND).map_err(|_| Error::from(PvmError::NoMem))?;
+    }
+    Ok(())
 }
 
 fn refusal(src: Tid, error: &FragmentError) -> Error {

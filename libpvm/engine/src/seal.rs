@@ -79,8 +79,9 @@ pub(super) fn accept(offer: &[u8]) -> Option<(Seal, Vec<u8>)> {
 /// The keys and buffers of both directions of a route.
 pub(super) struct Seal {
     keys: TransportState,
-    /// Sealed records, of which the kernel has taken the first `sent` bytes.
+    /// The first `filled` bytes are sealed records, of which the kernel has taken the first `sent`.
     sealed: Vec<u8>,
+    filled: usize,
     sent: usize,
     /// Sealed bytes that were received.
     come: Vec<u8>,
@@ -89,26 +90,26 @@ pub(super) struct Seal {
 
 impl std::fmt::Debug for Seal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Seal {{ {} to send, {} to open }}", self.sealed.len() - self.sent, self.come.len())
+        write!(f, "Seal {{ {} to send, {} to open }}", self.filled - self.sent, self.come.len())
     }
 }
 
 impl Seal {
     fn new(state: HandshakeState) -> Option<Self> {
         let keys = state.into_transport_mode().ok()?;
-        Some(Self { keys, sealed: Vec::new(), sent: 0, come: Vec::new(), plain: Vec::new() })
+        Some(Self { keys, sealed: Vec::new(), filled: 0, sent: 0, come: Vec::new(), plain: Vec::new() })
     }
 
     /// Whether the kernel has taken all sealed bytes.
     pub(super) fn is_flushed(&self) -> bool {
-        self.sent == self.sealed.len()
+        self.sent == self.filled
     }
 
     /// Seals bytes of these slices if the kernel has taken the last ones, and writes as much as it takes. Returns the number of
     /// bytes that were sealed: the caller must not pass them again.
     pub(super) fn write(&mut self, socket: &OwnedFd, slices: &[IoSlice<'_>]) -> rustix::io::Result<usize> {
         let taken = if self.is_flushed() { self.seal(slices)? } else { 0 };
-        let rest = [IoSlice::new(&self.sealed[self.sent..])];
+        let rest = [IoSlice::new(&self.sealed[self.sent..self.filled])];
         match sendmsg(socket, &rest, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL) {
             Ok(count) => self.sent += count,
             // They are sealed, and written with the next call.
@@ -119,34 +120,26 @@ impl Seal {
     }
 
     fn seal(&mut self, slices: &[IoSlice<'_>]) -> rustix::io::Result<usize> {
-        self.sealed.clear();
-        self.sent = 0;
+        (self.filled, self.sent) = (0, 0);
         let mut taken = 0;
-        let mut left = slices.iter().flat_map(|slice| slice.chunks(PLAIN_MAX));
-        let mut next = left.next();
+        let mut left = slices.iter().flat_map(|slice| slice.chunks(PLAIN_MAX)).peekable();
         for _ in 0..SEALED_AHEAD {
-            self.plain.clear();
-            while let Some(piece) = next.filter(|piece| self.plain.len() + piece.len() <= PLAIN_MAX) {
-                self.plain.extend_from_slice(piece);
-                next = left.next();
+            let Some(first) = left.next() else { break };
+            let fits = |length: usize| move |next: &&[u8]| length + next.len() <= PLAIN_MAX;
+            // Most of a long message is sealed from where it lies.
+            let mut plain = first;
+            if left.peek().is_some_and(|next| fits(first.len())(next)) {
+                self.plain.clear();
+                self.plain.extend_from_slice(first);
+                while let Some(next) = left.next_if(fits(self.plain.len())) {
+                    self.plain.extend_from_slice(next);
+                }
+                plain = &self.plain;
             }
-            if self.plain.is_empty() {
-                break;
-            }
-            taken += self.plain.len();
-            self.seal_record()?;
+            taken += plain.len();
+            self.filled = seal_record(&mut self.keys, plain, &mut self.sealed, self.filled)?;
         }
         Ok(taken)
-    }
-
-    fn seal_record(&mut self) -> rustix::io::Result<()> {
-        let length = self.plain.len() + TAG;
-        let begin = self.sealed.len();
-        self.sealed.extend_from_slice(&(length as u16).to_be_bytes());
-        self.sealed.resize(begin + LENGTH + length, 0);
-        let record = &mut self.sealed[begin + LENGTH..];
-        self.keys.write_message(&self.plain, record).map_err(|_| Errno::BADMSG)?;
-        Ok(())
     }
 
     /// Reads once, and appends the content of complete records. Returns the number of sealed bytes read; 0 at the end.
@@ -166,6 +159,23 @@ impl Seal {
         self.come.drain(..used);
         Ok(count)
     }
+}
+
+/// Seals a record behind the first `filled` bytes; the end of the record. The buffer grows to the most that was ever needed.
+fn seal_record(
+    keys: &mut TransportState,
+    plain: &[u8],
+    sealed: &mut Vec<u8>,
+    filled: usize,
+) -> rustix::io::Result<usize> {
+    let (begin, length) = (filled + LENGTH, plain.len() + TAG);
+    let end = begin + length;
+    if sealed.len() < end {
+        sealed.resize(end, 0);
+    }
+    sealed[filled..begin].copy_from_slice(&(length as u16).to_be_bytes());
+    keys.write_message(plain, &mut sealed[begin..end]).map_err(|_| Errno::BADMSG)?;
+    Ok(end)
 }
 
 #[cfg(test)]
