@@ -1,6 +1,6 @@
 /*
- * whisper COUNT SIZE: sends a task on another host COUNT messages of SIZE bytes on a direct route, each full of words that
- * nobody else should read, and has them back.
+ * whisper COUNT SIZE [default]: sends a task on another host COUNT messages of SIZE bytes on a direct route, each full of words that
+ * nobody else should read, and has them back. With "default" the library makes the route by itself.
  */
 #include <pvm3.h>
 #include <stdio.h>
@@ -44,7 +44,8 @@ int main(int argc, char **argv)
 	size = atoi(argv[2]);
 	text = malloc(size);
 	back = malloc(size);
-	pvm_setopt(PvmRoute, PvmRouteDirect);
+	if (argc < 4)
+		pvm_setopt(PvmRoute, PvmRouteDirect);
 	other = parent;
 	if (parent <= 0 && pvm_spawn(argv[0], argv + 1, PvmTaskHost | PvmHostCompl, ".", 1, &other) != 1)
 		return 3;

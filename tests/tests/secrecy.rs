@@ -48,7 +48,12 @@ impl Listener {
 }
 
 /// What goes over the network when `whisper`, with this library, says so much, with these options for all hosts.
-fn overheard(library: &Installation, options: &str, count: usize, size: usize) -> Option<Vec<u8>> {
+fn overheard(
+    library: &Installation,
+    options: &str,
+    (count, size): (usize, usize),
+    word: &str,
+) -> Option<Vec<u8>> {
     let check = "what others can read on the network";
     let ours = Installation::ours_only(check)?;
     peers::require(&[Peer::TcpDump], check)?;
@@ -60,7 +65,8 @@ fn overheard(library: &Installation, options: &str, count: usize, size: usize) -
     machine.console_with_hosts(2).quit();
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let listener = Listener::at(&network, folder.path());
-    let words = [count.to_string(), size.to_string()];
+    let words =
+        [count.to_string(), size.to_string(), word.to_owned()].into_iter().filter(|word| !word.is_empty());
     let ended = Program::run(machine.command(programs.path("whisper")).args(words));
     ended.expect_success();
     assert_eq!(ended.stdout, format!("heard {count}\n"), "{:#?}", machine.logs());
@@ -77,21 +83,23 @@ fn has(heard: &[u8], words: &str) -> bool {
 
 #[test]
 fn direct_routes_are_sealed() {
-    for (count, size) in [(100, 100), (5, 3_000_000)] {
-        let Some(heard) = overheard(&Installation::under_test(), "", count, size) else { return };
-        assert!(!has(&heard, WORDS), "{count} messages of {size} bytes");
+    for (what, word) in
+        [((100, 100), ""), ((5, 3_000_000), ""), ((100, 100), "default"), ((10, 1_000_000), "default")]
+    {
+        let Some(heard) = overheard(&Installation::under_test(), "", what, word) else { return };
+        assert!(!has(&heard, WORDS), "{what:?} (messages, bytes) {word}");
     }
 }
 
 #[test]
 fn direct_routes_on_a_private_network_are_as_fast_as_can_be() {
-    let Some(heard) = overheard(&Installation::under_test(), "net=private", 100, 100) else { return };
+    let Some(heard) = overheard(&Installation::under_test(), "net=private", (100, 100), "") else { return };
     assert!(has(&heard, WORDS), "sealed for nothing");
 }
 
 #[test]
 fn programs_of_the_original_talk_as_ever() {
     let Some(original) = Installation::debian() else { return };
-    let Some(heard) = overheard(&original, "", 100, 100) else { return };
+    let Some(heard) = overheard(&original, "", (100, 100), "") else { return };
     assert!(has(&heard, WORDS));
 }

@@ -33,6 +33,9 @@ const FIRST_USE: u32 = 2;
 /// A route that was not used for so many messages of this task may be replaced. One that has been may be asked for again after as many.
 const UNUSED: u32 = 1024;
 
+/// Most tasks of which it is known how often they were sent to. One more, and all are forgotten: their routes come later.
+const USES_MAX: usize = 4096;
+
 /// How long nothing may come on the route of a task that has ended, before it counts as read to its end.
 const SILENCE: Duration = Duration::from_secs(1);
 
@@ -88,6 +91,9 @@ impl Automatic {
     /// Counts a message by the daemon; whether a route is to be asked for now. Where none comes of it, it is asked for again after twice as
     /// many.
     fn count(&mut self, dst: Tid) -> bool {
+        if self.uses.len() >= USES_MAX {
+            self.uses.clear();
+        }
         let used = self.uses.entry(dst).or_insert(Use { sent: 0, next: FIRST_USE });
         used.sent = used.sent.saturating_add(1);
         let is_now = used.sent >= used.next;
@@ -294,6 +300,15 @@ mod tests {
             "a route that has ended is not made again at once"
         );
         assert!(automatic.count(OTHER));
+    }
+
+    #[test]
+    fn tasks_that_are_sent_to_once_take_no_memory_for_ever() {
+        let mut automatic = Automatic::default();
+        for number in 0..100_000 {
+            assert!(!automatic.count(Tid::from_bits(0x80000 + number)));
+            assert!(automatic.uses.len() <= USES_MAX);
+        }
     }
 
     #[test]

@@ -275,9 +275,12 @@ impl Engine {
     pub(super) fn end_negotiation(&mut self, tid: Tid) {
         self.lose_neighbour(tid);
         match self.peers.get(tid) {
-            Some(Peer::Asked(..)) => drop(self.peers.set(tid, Peer::Refused)),
-            Some(Peer::Calling(..) | Peer::Granted(..)) => self.forget_route(tid),
+            Some(Peer::Asked(asked)) if asked.is_waited_for => drop(self.peers.set(tid, Peer::Refused)),
             Some(Peer::Open(_) | Peer::Left(_)) => self.expect_end(tid, None),
+            Some(Peer::Asked(..) | Peer::Calling(..) | Peer::Granted(..)) => {
+                self.forget_route(tid);
+                self.automatic.drop_use(tid);
+            }
             Some(Peer::Refused) | None => self.automatic.drop_use(tid),
         }
     }
