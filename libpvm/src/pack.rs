@@ -40,6 +40,26 @@ impl Pack {
         Self { packed: Packed::new(Encoding::Raw) }
     }
 
+    /// Makes room for values of this many bytes, so that what is packed in many parts is not moved as it grows.
+    ///
+    /// [`PvmError::NoMem`]: there is no memory for them.
+    ///
+    /// ```
+    /// # fn main() -> pvm3::Result<()> {
+    /// let mut pack = pvm3::Pack::raw();
+    /// pack.reserve(8 * 100_000)?;
+    /// for row in 0..1000 {
+    ///     pack.put(&[f64::from(row); 100])?;
+    /// }
+    /// assert_eq!(pack.len(), 800_000);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn reserve(&mut self, bytes: usize) -> Result<&mut Self> {
+        self.packed.reserve(bytes)?;
+        Ok(self)
+    }
+
     /// Appends values. A receiver with the original library gets only the low 32 bits of `i64` and `u64` in XDR.
     ///
     /// [`PvmError::NoMem`]: there is no memory for them.

@@ -136,6 +136,7 @@ fn pack_elements<T: Number>(
     if !typed.is_c_contiguous() {
         return put(py, pack, &typed.to_vec(py)?);
     }
+    pack.reserve(count * size_of::<T>()).map_err(|error| crate::errors::raise(py, &error))?;
     pieces(object, |piece| {
         with_scratch(|scratch: &mut [u8]| {
             let bytes = scratch.get_mut(..piece.item_count()).unwrap_or_default();

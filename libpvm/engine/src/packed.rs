@@ -62,6 +62,11 @@ impl Packed {
         if self.pack_few::<T>(bytes) { Ok(()) } else { self.pack_many::<T>(bytes) }
     }
 
+    /// Makes room for this many bytes.
+    pub fn reserve(&mut self, bytes: usize) -> Result<(), PvmError> {
+        self.storage.reserve(bytes)
+    }
+
     fn pack_many<T: Element>(&mut self, bytes: &[u8]) -> Result<(), PvmError> {
         let elements = || bytes.chunks_exact(T::NATIVE).map(T::get_native);
         self.check_place(bytes.len() / T::NATIVE, elements)?;
