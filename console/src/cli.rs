@@ -1,6 +1,7 @@
 //! The command line of `pvm`.
 
 use crate::autoscale::AutoscaleArgs;
+use crate::bench::args::BenchArgs;
 use crate::commands::args::MachineCommand;
 use crate::jobs::args::JobCommand;
 use crate::peer::PeerArgs;
@@ -79,6 +80,7 @@ Examples:
   pvm halt                           end it
   pvm run --hosts 4 ./program        run a program on a virtual machine of its own
   pvm demo                           draw a picture with 256 tasks on four hosts
+  pvm bench                          measure spawns and messages
   pvm sim coallocation               simulate scheduling policies: tables and plots";
 
 /// Start, inspect and end a parallel virtual machine, and run programs on it
@@ -97,6 +99,8 @@ pub enum Command {
     Run(RunArgs),
     /// Draw mandelbrot.png with 256 tasks on four hosts
     Demo(DemoArgs),
+    /// Measure spawns and messages of a virtual machine, and what limits them
+    Bench(BenchArgs),
     /// Show hosts, teams, tasks and their CPU use
     Top(TopArgs),
     /// Show the virtual machine in a web browser
@@ -232,7 +236,7 @@ pub struct MachineArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "here")]
     pub hostfile: Option<PathBuf>,
     /// Use the hosts of this batch system's allocation: slurm, lsf, sge or pbs; auto (any of them) is the default of
-    /// "pvm run" in a job, none turns it off
+    /// "pvm run" and "pvm bench" in a job, none turns it off
     #[arg(long, value_name = "SYSTEM", conflicts_with_all = ["hosts", "here"])]
     pub hosts_from: Option<HostsFrom>,
     /// Continue without hosts that fail to start

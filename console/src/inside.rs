@@ -1,4 +1,4 @@
-//! The enrolment of `pvm run` and `pvm demo` in their virtual machine.
+//! The enrolment of `pvm run`, `pvm demo` and `pvm bench` in their virtual machine.
 
 use crate::adding;
 use crate::cli::MachineArgs;

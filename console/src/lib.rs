@@ -1,8 +1,9 @@
-//! The `pvm` command: PVM's console, `pvm run`, `pvm demo`, and every other program of the system by another name.
+//! The `pvm` command: PVM's console, `pvm run`, `pvm demo`, `pvm bench`, and every other program of the system by another name.
 #![forbid(unsafe_code)]
 
 pub mod adding;
 pub mod autoscale;
+pub mod bench;
 pub mod cli;
 pub mod commands;
 pub mod console;

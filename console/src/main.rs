@@ -4,7 +4,7 @@
 use anyhow::Context;
 use clap::Parser;
 use pvm_console::cli::{self, Cli, Command, is_subcommand};
-use pvm_console::{autoscale, commands, demo, jobs, peer, run, top, trace, web};
+use pvm_console::{autoscale, bench, commands, demo, jobs, peer, run, top, trace, web};
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::path::Path;
@@ -25,6 +25,8 @@ fn main() -> ExitCode {
         Some("daemon") => pvmd::cli::run(args[1..].to_vec()),
         Some("sim") => pvm_sim::run(args[1..].to_vec()),
         Some("task-manager") => pvm_task_manager::run(args[1..].to_vec()),
+        // The start of a worker is a part of what is measured.
+        Some("bench") if args.get(1).is_some_and(|word| word == "--worker") => bench::worker::run(&args[2..]),
         Some(first) if is_subcommand(first) => subcommand(),
         _ => pvm_console::console::run(args),
     }
@@ -43,6 +45,7 @@ fn subcommand() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run(args) => run::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Web(args) => web::run(&args),
         Command::Trace(args) => trace::run(&args),

@@ -1,47 +1,13 @@
 //! `pvm run` and `pvm demo` as programs: what they print, how they end, and that nothing is left.
 
+mod private;
+
+use private::{assert_nothing_left, assert_nothing_left_but, files, program, pvm, run, with_command};
 use pvm_tests::{process, wait};
 use rustix::process::Signal;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-
-/// `pvm`, with its temporary files in this folder.
-fn pvm(tmp: &Path, args: &[&str]) -> Command {
-    program(Path::new(env!("CARGO_BIN_EXE_pvm")), tmp, args)
-}
-
-fn program(program: &Path, tmp: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(program);
-    command.args(args).current_dir(tmp).env("TMPDIR", tmp).env("PVM_TMP", tmp).stdin(Stdio::null());
-    if !rustix::process::geteuid().is_root() {
-        // Or tests could not see which daemons are left.
-        command.env("PVM_DUMPABLE", "1");
-    }
-    for name in ["PVM_VMID", "PVMSOCK", "PVMEPID", "PVM_PATH", "PVM_WD"] {
-        command.env_remove(name);
-    }
-    command
-}
-
-fn run(tmp: &Path, args: &[&str]) -> (i32, String, String) {
-    let Output { status, stdout, stderr } = pvm(tmp, args).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (status.code().unwrap_or(-1), text(stdout), text(stderr))
-}
-
-fn files(folder: &Path) -> Vec<PathBuf> {
-    std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
-}
-
-fn assert_nothing_left(tmp: &Path) {
-    assert_nothing_left_but(tmp, &[]);
-}
-
-fn assert_nothing_left_but(tmp: &Path, kept: &[PathBuf]) {
-    wait::becomes_true("the end of all processes", || process::with_environment(tmp).is_empty());
-    assert_eq!(files(tmp), kept);
-}
 
 #[test]
 fn the_status_is_the_programs() {
@@ -437,10 +403,4 @@ fn kill_workers(tmp: &Path, count: usize) -> usize {
     });
     assert!(victims.first().is_some_and(|&pid| process::signal(pid, Signal::KILL)), "it waits to be killed");
     victims.len()
-}
-
-/// The ids of this folder's processes that have these words in their command line.
-fn with_command(tmp: &Path, words: &str) -> Vec<i32> {
-    let found = process::with_environment(tmp).into_iter();
-    found.filter(|process| process.command.contains(words)).map(|process| process.pid).collect()
 }

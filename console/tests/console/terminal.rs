@@ -27,7 +27,10 @@ fn at_terminal(mut command: Command) -> (Child, File) {
     let size = Winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
     tcsetwinsize(&master, size).unwrap();
     let slave = OpenOptions::new().read(true).write(true).open(name).unwrap();
-    command.env("TERM", "xterm").stdin(slave.try_clone().unwrap());
+    if !command.get_envs().any(|(name, _)| name == "TERM") {
+        command.env("TERM", "xterm");
+    }
+    command.stdin(slave.try_clone().unwrap());
     command.stdout(slave.try_clone().unwrap()).stderr(slave);
     (command.spawn().unwrap(), File::from(master))
 }
@@ -42,7 +45,11 @@ impl Terminal {
 
     /// Starts `pvm` with these arguments.
     fn of(tmp: &Path, args: &[&str]) -> Self {
-        let (child, keyboard) = at_terminal(conversation::pvm(tmp, args));
+        Self::of_command(conversation::pvm(tmp, args))
+    }
+
+    fn of_command(command: Command) -> Self {
+        let (child, keyboard) = at_terminal(command);
         let screen = Arc::new(Mutex::new(Vec::new()));
         let (mut output, seen) = (keyboard.try_clone().unwrap(), Arc::clone(&screen));
         std::thread::spawn(move || {
@@ -178,4 +185,18 @@ fn top_ends_with_its_terminal() {
     drop(terminal);
     wait::becomes_true("the end of pvm top", || child.try_wait().unwrap().is_some());
     console.halt();
+}
+
+#[test]
+fn measuring_shows_its_progress_unless_the_terminal_is_dumb() {
+    let tmp = Folder::new();
+    for (term, is_shown) in [("xterm", true), ("dumb", false)] {
+        let args = ["bench", "--hosts", "1", "--quick", "--seconds", "1", "latency"];
+        let mut command = conversation::pvm(tmp.path(), &args);
+        command.env("TERM", term);
+        let mut terminal = Terminal::of_command(command);
+        terminal.shows("MEASURED  WHERE ");
+        assert!(terminal.child.wait().unwrap().success(), "{}", terminal.screen());
+        assert_eq!(terminal.screen().contains('\u{1b}'), is_shown, "{term}: {:?}", terminal.screen());
+    }
 }
