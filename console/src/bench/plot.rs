@@ -166,7 +166,7 @@ mod tests {
         {
             assert!(svg.contains(text), "{text}");
         }
-        assert!(svg.starts_with("<svg width=\"920\" height=\"1000\""), "{svg:.200}");
+        assert!(svg.starts_with("<svg width=\"943\" height=\"1000\""), "{svg:.200}");
         assert!(svg.contains("<svg y=\"500\" "));
         assert_eq!(svg.matches("<svg ").count(), svg.matches("</svg>").count());
     }

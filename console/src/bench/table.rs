@@ -209,12 +209,12 @@ medians of up to 5 rounds
 a, b: 2 processors, which they share: they run on one computer
 c: 2 processors
 
-MEASURED    WHERE             SIZE        VALUE   ±             LIMIT  SHARE  BUSY
-spawn       a               1 task  645 tasks/s  2%  exec 890 tasks/s    72%   99%
-latency     within b         1 KiB     0.229 µs  2%    cores 0.019 µs   8.3%   99%
+MEASURED    WHERE                 SIZE        VALUE   ±             LIMIT  SHARE  BUSY
+spawn       a                   1 task  645 tasks/s  2%  exec 890 tasks/s    72%   99%
+latency     within b             1 KiB     0.229 µs  2%    cores 0.019 µs   8.3%   99%
 bandwidth   a to b, by daemons   1 MiB     336 MB/s  2%            link -      -   99%
-rate        within a          64 B     11.0 M/s  2%           cores 2    99%   99%  failed after 5 rounds: b was lost
-all-to-all  all 3 hosts     64 KiB            -   -                 -      -     -  not measured: one host
+rate        within a              64 B     11.0 M/s  2%           cores 2    99%   99%  failed after 5 rounds: b was lost
+all-to-all  all 3 hosts         64 KiB            -   -                 -      -     -  not measured: one host
 link: not measured: b does not reach a by TCP
 ";
         assert_eq!(text(&Outcome { hosts, rounds: 5, seconds: 25.0, lines }), expected);
