@@ -1,4 +1,4 @@
-//! Direct routes that tasks of two hosts make by themselves: what programs see of them, which is nothing but the speed.
+//! Direct routes that tasks of two hosts make by themselves: programs see nothing of them but the speed.
 
 mod rust_support;
 
@@ -14,7 +14,7 @@ const TESTS: &[Test] = &[
     ("a_task_that_exits_delivers_what_it_has_sent", a_task_that_exits_delivers_what_it_has_sent),
     ("the_least_used_routes_make_room", the_least_used_routes_make_room),
     ("a_program_that_polls_sees_what_comes", a_program_that_polls_sees_what_comes),
-    ("who_wants_none_has_none", who_wants_none_has_none),
+    ("routes_can_be_refused", routes_can_be_refused),
 ];
 
 const ROLES: &[Test] =
@@ -263,7 +263,7 @@ fn late() {
 }
 
 /// A setting of either side, or the option of one, is enough.
-fn who_wants_none_has_none() {
+fn routes_can_be_refused() {
     let Some(mut task) = enrol() else { return };
     let deaf = far(&mut task, "echo", 1, "0")[0];
     for number in 0..100 {

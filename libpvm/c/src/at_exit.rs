@@ -13,7 +13,7 @@ unsafe extern "C" {
 pub fn watch() {
     static WATCHED: Once = Once::new();
     WATCHED.call_once(|| {
-        // Should there be no room for one more function, the end of the record is missing, and what is not delivered may be.
+        // Without room for one more function the end of the record is missing, and messages that are not delivered yet may be lost.
         let _ = atexit(end);
     });
 }

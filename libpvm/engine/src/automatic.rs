@@ -30,10 +30,11 @@ use std::time::{Duration, Instant};
 /// The message from which on a task has a use for a route.
 const FIRST_USE: u32 = 2;
 
-/// A route that was not used for so many messages of this task may be replaced. One that has been may be asked for again after as many.
+/// A route may be replaced when this task has sent this number of messages since the route was last used. A route that has ended is asked
+/// for again after the same number of messages to its task.
 const UNUSED: u32 = 1024;
 
-/// Most tasks of which it is known how often they were sent to. One more, and all are forgotten: their routes come later.
+/// Most tasks without a route whose messages are counted. At one more all counts begin anew: their routes open later.
 const USES_MAX: usize = 4096;
 
 /// How long nothing may come on the route of a task that has ended, before it counts as read to its end.
@@ -45,7 +46,7 @@ const LINGER: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_micros(50);
 const PAUSE_MAX: Duration = Duration::from_millis(10);
 
-/// What this task knows of tasks that it might have routes with, and of those that have ended.
+/// Candidates for a route, and tasks that have ended while their routes were open.
 #[derive(Debug, Default)]
 pub(super) struct Automatic {
     uses: HashMap<Tid, Use>,

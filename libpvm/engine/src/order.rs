@@ -29,9 +29,9 @@ pub(super) struct Order {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Nothing can be on the route. So many messages have come by the daemons.
+    /// Nothing can be on the route. `come` messages have come by the daemons.
     Waiting { come: u32 },
-    /// The first mark is to come next; so many messages had come by the daemons before the route was open.
+    /// The first mark is to come next. `come` messages had come by the daemons before the route was open.
     Open { come: u32 },
     /// Marked messages that have not come.
     Marked { missing: u32 },

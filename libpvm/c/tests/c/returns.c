@@ -1,5 +1,5 @@
 /* A task of another host, where there is one, that returns from main without pvm_exit, has messages that it has not received, and has
- * sent what nobody has received: all of it comes, and then the notice of its end. */
+ * sent messages that its parent has not received yet: all of these come, and then the notice of its end. */
 #include "show.h"
 
 enum { PING = 1, GO, MORE, DATA, ENDED, PINGS = 50, LONG = 1000000, PARTS = 6 };
