@@ -76,8 +76,8 @@ impl Order {
         }
     }
 
-    /// Whether the sender is known to have opened the route, too: only then it does not take marks for messages between libraries.
-    pub(super) fn is_marked(&self) -> bool {
+    /// Whether the first mark has come: the sender has opened the route, too, and holds back what comes by the daemons without a mark.
+    pub(super) fn has_first_mark(&self) -> bool {
         matches!(self.state, State::Marked { .. })
     }
 

@@ -260,7 +260,7 @@ impl Peers {
 
     /// Whether the other end has opened the route, too: its first mark has come.
     pub(super) fn is_open_there(&self, tid: Tid) -> bool {
-        self.orders.get(&tid).is_some_and(Order::is_marked)
+        self.orders.get(&tid).is_some_and(Order::has_first_mark)
     }
 
     /// A message has come by the daemon; what passes now is appended.
