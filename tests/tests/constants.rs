@@ -26,7 +26,7 @@ const TUNED: &str = "wire/src/tuned.rs";
 /// Literal durations that need no measurement, each with why.
 const EXCEPTED: [(&str, &str, &str); 3] = [
     ("libpvm/c/src/lock.rs", "Duration::from_micros(1)", "the first of pauses that double"),
-    ("libpvm/engine/src/automatic.rs", "Duration::from_micros(50)", "the first of pauses that double"),
+    ("libpvm/engine/src/route_ends.rs", "Duration::from_micros(50)", "the first of pauses that double"),
     ("pvmd/src/io/wake_time.rs", "Duration::from_micros(20)", "stands for a measurement that failed"),
 ];
 

@@ -12,20 +12,12 @@ use super::direct::ALLOW_DIRECT;
 use super::peers::Peer;
 use super::route::Route;
 use crate::Result;
-use pvm_shm::unacknowledged;
 use pvm_wire::calls::tasks::ListTasks;
 use pvm_wire::calls::{Call, Request};
 use pvm_wire::codes::{CONTEXT_TC, EXTENSION_VERSION, task_flags};
 use pvm_wire::limits::AUTOMATIC_ROUTES;
 use pvm_wire::{Message, MessageHeader, Tid};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
-};
-use std::collections::{BTreeMap, HashMap};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::collections::HashMap;
 
 /// The message from which on a task has a use for a route.
 const FIRST_USE: u32 = 2;
@@ -37,23 +29,12 @@ const UNUSED: u32 = 1024;
 /// Most tasks without a route whose messages are counted. At one more all counts begin anew: their routes open later.
 const USES_MAX: usize = 4096;
 
-/// How long nothing may come on the route of a task that has ended, before it counts as read to its end.
-const SILENCE: Duration = Duration::from_secs(1);
-
-/// How long a task that leaves waits for other hosts to have what it has sent.
-const LINGER: Duration = Duration::from_secs(2);
-/// The first of the pauses between two looks, which double, and the longest.
-const PAUSE: Duration = Duration::from_micros(50);
-const PAUSE_MAX: Duration = Duration::from_millis(10);
-
-/// Candidates for a route, and tasks that have ended while their routes were open.
+/// Candidates for a route.
 #[derive(Debug, Default)]
 pub(super) struct Automatic {
     uses: HashMap<Tid, Use>,
     /// Questions to the daemon about libraries, by their wait ids.
     questions: HashMap<i32, Tid>,
-    /// Tasks that have ended, and whose routes were not read to their ends.
-    ended: BTreeMap<Tid, Ended>,
 }
 
 /// Messages to a task without a route.
@@ -62,30 +43,6 @@ struct Use {
     sent: u32,
     /// At how many a route is asked for.
     next: u32,
-}
-
-#[derive(Debug)]
-struct Ended {
-    /// Readable when nothing has come on the route for [`SILENCE`].
-    timer: OwnedFd,
-    /// Notices of its end, for the program.
-    notices: Vec<Message>,
-}
-
-impl Ended {
-    fn new() -> Option<Self> {
-        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
-        let timer = timerfd_create(TimerfdClockId::Monotonic, flags).ok()?;
-        let ended = Self { timer, notices: Vec::new() };
-        ended.restart().then_some(ended)
-    }
-
-    fn restart(&self) -> bool {
-        let none = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let value = Timespec { tv_sec: SILENCE.as_secs() as i64, tv_nsec: SILENCE.subsec_nanos().into() };
-        let time = Itimerspec { it_interval: none, it_value: value };
-        timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &time).is_ok()
-    }
 }
 
 impl Automatic {
@@ -104,40 +61,14 @@ impl Automatic {
         is_now
     }
 
-    /// A route has ended, or will not open: it is not asked for again soon. Returns the notices of the other's end.
-    pub(super) fn forget(&mut self, tid: Tid) -> Vec<Message> {
+    /// A route has ended, or will not open: it is not asked for again soon.
+    pub(super) fn postpone(&mut self, tid: Tid) {
         self.uses.insert(tid, Use { sent: 0, next: UNUSED });
-        self.ended.remove(&tid).map_or_else(Vec::new, |ended| {
-            self.uses.remove(&tid);
-            ended.notices
-        })
     }
 
-    /// A task without a route has ended.
-    pub(super) fn drop_use(&mut self, tid: Tid) {
+    /// A task has ended.
+    pub(super) fn forget(&mut self, tid: Tid) {
         self.uses.remove(&tid);
-    }
-
-    /// This task has left.
-    pub(super) fn end(&mut self) {
-        *self = Self::default();
-    }
-
-    /// What is readable when the routes of tasks that have ended have been silent.
-    pub(super) fn timers(&self) -> impl Iterator<Item = (Tid, BorrowedFd<'_>)> {
-        self.ended.iter().map(|(&tid, ended)| (tid, ended.timer.as_fd()))
-    }
-
-    /// Something has come on a route.
-    pub(super) fn heard(&self, tid: Tid) {
-        if let Some(ended) = self.ended.get(&tid) {
-            ended.restart();
-        }
-    }
-
-    /// Whether a task has ended and its route has been silent since.
-    pub(super) fn is_silent(&self, tid: Tid) -> bool {
-        self.ended.get(&tid).is_some_and(|ended| rustix::io::read(&ended.timer, &mut [0; 8]).is_ok())
     }
 }
 
@@ -228,60 +159,6 @@ impl Engine {
             }
         }
     }
-
-    /// A task has ended: its route is read to the end, and then the program gets this notice.
-    pub(super) fn expect_end(&mut self, tid: Tid, notice: Option<Message>) {
-        if !self.automatic.ended.contains_key(&tid) {
-            let Some(ended) = Ended::new() else {
-                self.forget_route(tid);
-                return notice.into_iter().for_each(|notice| self.take(notice));
-            };
-            self.neighbours.add_behind_front(ended.timer.as_fd());
-            self.automatic.ended.insert(tid, ended);
-        }
-        if let Some(ended) = self.automatic.ended.get_mut(&tid) {
-            ended.notices.extend(notice);
-        }
-    }
-
-    /// The task whose end this message of the daemon's tells the program, if more may come on its route.
-    pub(super) fn ends_open_route(&mut self, message: &Message) -> Option<Tid> {
-        let is_notice = message.src.is_daemon() && message.header.context < pvm_wire::group::CONTEXT;
-        let tid = Tid::from_raw(i32::from_be_bytes(*message.body.first_chunk()?));
-        let is_one = is_notice && message.body.len() == 4 && tid.is_task();
-        (is_one && self.peers.inward(tid).is_some()).then_some(tid)
-    }
-
-    /// Before this task leaves: sends no more on direct routes, and waits until other hosts have what was sent there. What they
-    /// send meanwhile is read, as the system would otherwise drop what it has not delivered.
-    pub fn finish_routes(&mut self) {
-        for tid in self.peers.tids() {
-            if let Some(route) = self.peers.route(tid) {
-                route.end();
-            }
-        }
-        let (deadline, mut pause) = (Instant::now() + LINGER, PAUSE);
-        while !self.is_full() && Instant::now() < deadline {
-            let routes = self.peers.open_routes().filter(|&(tid, _)| tid.host() != self.tid().host());
-            let unsent: Vec<(Tid, Arc<OwnedFd>)> = routes
-                .map(|(tid, route)| (tid, route.socket()))
-                .filter(|(_, socket)| unacknowledged(socket.as_fd()))
-                .collect();
-            if unsent.is_empty() {
-                break;
-            }
-            let mut fds: Vec<_> =
-                unsent.iter().map(|(_, socket)| PollFd::new(&**socket, PollFlags::IN)).collect();
-            let step = Timespec { tv_sec: 0, tv_nsec: pause.subsec_nanos().into() };
-            let _ = poll(&mut fds, Some(&step));
-            pause = (pause * 2).min(PAUSE_MAX);
-            for (tid, _) in unsent {
-                if self.read_route(tid, true) {
-                    self.forget_route(tid);
-                }
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -295,7 +172,7 @@ mod tests {
         let mut automatic = Automatic::default();
         let asked: Vec<u32> = (1..=40).filter(|_| automatic.count(OTHER)).collect();
         assert_eq!(asked, [2, 4, 8, 16, 32]);
-        automatic.forget(OTHER);
+        automatic.postpone(OTHER);
         assert!(
             (1..UNUSED).all(|_| !automatic.count(OTHER)),
             "a route that has ended is not made again at once"
@@ -310,20 +187,5 @@ mod tests {
             assert!(!automatic.count(Tid::from_bits(0x80000 + number)));
             assert!(automatic.uses.len() <= USES_MAX);
         }
-    }
-
-    #[test]
-    fn notices_wait_until_a_route_is_silent() {
-        let mut automatic = Automatic::default();
-        automatic.ended.insert(OTHER, Ended::new().unwrap());
-        assert!(!automatic.is_silent(OTHER));
-        assert_eq!(automatic.timers().count(), 1);
-        let fd = automatic.ended[&OTHER].timer.as_fd();
-        assert_eq!(poll(&mut [PollFd::new(&fd, PollFlags::IN)], None).unwrap(), 1);
-        assert!(automatic.is_silent(OTHER));
-        automatic.heard(OTHER);
-        assert!(!automatic.is_silent(OTHER), "something has come");
-        automatic.forget(OTHER);
-        assert_eq!(automatic.timers().count(), 0);
     }
 }

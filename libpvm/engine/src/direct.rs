@@ -279,9 +279,9 @@ impl Engine {
             Some(Peer::Open(_) | Peer::Left(_)) => self.expect_end(tid, None),
             Some(Peer::Asked(..) | Peer::Calling(..) | Peer::Granted(..)) => {
                 self.forget_route(tid);
-                self.automatic.drop_use(tid);
+                self.automatic.forget(tid);
             }
-            Some(Peer::Refused) | None => self.automatic.drop_use(tid),
+            Some(Peer::Refused) | None => self.automatic.forget(tid),
         }
     }
 
@@ -363,8 +363,12 @@ impl Engine {
         for message in passed {
             self.take(message);
         }
-        for notice in self.automatic.forget(tid) {
-            self.take(notice);
+        self.automatic.postpone(tid);
+        if let Some(notices) = self.ends.take(tid) {
+            self.automatic.forget(tid);
+            for notice in notices {
+                self.take(notice);
+            }
         }
         if was_open {
             self.neighbours.spin_at(self.peers.open_sockets());
@@ -383,7 +387,7 @@ impl Engine {
             }
         }
         self.peers = super::Peers::default();
-        self.automatic.end();
+        (self.automatic, self.ends) = Default::default();
     }
 
     /// Whether the two tasks can share memory, if the other's library is this system's.

@@ -30,6 +30,7 @@ mod receive;
 mod rings;
 mod roles;
 mod route;
+mod route_ends;
 mod route_notices;
 mod seal;
 mod send;
@@ -97,6 +98,7 @@ pub struct Engine {
     inbox: Inbox,
     peers: Peers,
     automatic: automatic::Automatic,
+    ends: route_ends::Ends,
     /// `PVM_DIRECT`: whether this task has automatic routes.
     direct: bool,
     receivers: uppers::Receivers,
@@ -188,6 +190,7 @@ impl Engine {
             inbox,
             peers: Peers::default(),
             automatic: automatic::Automatic::default(),
+            ends: route_ends::Ends::default(),
             direct: settings.direct,
             receivers: uppers::Receivers::default(),
             neighbours: neighbours::Neighbours::default(),
@@ -290,7 +293,7 @@ impl Engine {
         let had_front = self.neighbours.have_front();
         let front = self.neighbours.front(self.route.as_ref()?.fd());
         if !had_front {
-            let timers = self.automatic.timers().map(|(_, fd)| fd);
+            let timers = self.ends.timers().map(|(_, fd)| fd);
             self.peers.hidden_sockets().chain(timers).for_each(|fd| self.neighbours.add_behind_front(fd));
         }
         Some(front)
@@ -303,7 +306,7 @@ impl Engine {
         let first = self.fd();
         let is_shown = |tid: Tid| !(self.neighbours.have_front() && self.peers.is_hidden(tid));
         let direct = self.peers.sockets().filter(|&(tid, ..)| is_shown(tid)).map(|(_, fd, _)| fd);
-        let timers = self.automatic.timers().map(|(_, fd)| fd).filter(|_| !self.neighbours.have_front());
+        let timers = self.ends.timers().map(|(_, fd)| fd).filter(|_| !self.neighbours.have_front());
         first.into_iter().chain(direct).chain(timers).collect()
     }
 

@@ -109,7 +109,7 @@ impl Engine {
             self.check_room()?;
         }
         let daemon = self.route.as_ref().ok_or_else(Error::lost)?;
-        let timers = self.automatic.timers().map(|(tid, fd)| (tid, fd, false));
+        let timers = self.ends.timers().map(|(tid, fd)| (tid, fd, false));
         let sockets = self.peers.sockets().chain(timers);
         let all = [(Tid::MY_DAEMON, daemon.fd(), false)].into_iter().chain(sockets);
         let wanted = all.filter_map(|(tid, fd, is_calling)| {
@@ -225,7 +225,7 @@ impl Engine {
             Some(Peer::Calling(..)) => self.check_call(tid),
             _ => {}
         }
-        if self.read_route(tid, to_the_end) || self.automatic.is_silent(tid) {
+        if self.read_route(tid, to_the_end) || self.ends.is_silent(tid) {
             self.forget_route(tid);
         }
     }
@@ -253,7 +253,7 @@ impl Engine {
         }
         if let Some(last) = messages.last() {
             route.note_use(sent);
-            self.automatic.heard(tid);
+            self.ends.heard(tid);
             let is_far = tid.host() != own && last.body.len() >= ROUTE_FAR_FROM;
             self.neighbours.spinner().expect(if is_far { Origin::Route } else { Origin::Near });
         }
