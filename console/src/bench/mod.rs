@@ -1,8 +1,8 @@
 //! `pvm bench`: how fast a virtual machine is, and what limits it.
 //!
-//! The command is a task that spawns [`worker`]s on the hosts and gives them orders ([`order`]). [`plan`] says what is measured and for how long,
-//! [`measure`] carries it out with the workers of a [`crew`], and [`result`] compares it with what the hosts reach without PVM. Workers measure in
-//! [`pingpong`], [`flood`] and [`all_to_all`], and the limits in [`limits`] and by the connections of [`wires`].
+//! The command is a task that spawns workers (`worker.rs`) on the hosts and gives them orders (`order.rs`). `plan.rs` says what is measured and
+//! for how long, `measure.rs` carries it out with the workers of a crew (`crew/`), and `result.rs` compares it with what the hosts reach without
+//! PVM. Workers measure in `pingpong.rs`, `flood.rs` and `all_to_all.rs`, the limits in `limits.rs` and by the connections of `wires.rs`.
 
 mod all_to_all;
 pub mod args;
