@@ -228,7 +228,7 @@ impl Neighbours {
 
     /// Whether there is something that is readable for all that comes in, [`Self::front`].
     pub(super) fn have_front(&self) -> bool {
-        self.front.get().is_some_and(Option::is_some)
+        self.are_possible && self.front.get().is_some_and(Option::is_some)
     }
 
     /// Makes the front readable when this is.
