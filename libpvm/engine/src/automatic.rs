@@ -10,7 +10,6 @@
 use super::Engine;
 use super::direct::ALLOW_DIRECT;
 use super::peers::Peer;
-use super::route::Route;
 use crate::Result;
 use pvm_wire::calls::tasks::ListTasks;
 use pvm_wire::calls::{Call, Request};
@@ -128,7 +127,7 @@ impl Engine {
 
     /// Sends by the daemon from now on, and reads what the other has sent on the route; `false` if that is not possible yet.
     pub(super) fn leave_route(&mut self, tid: Tid) -> bool {
-        if !self.peers.is_open_there(tid) || !self.peers.route(tid).is_some_and(Route::is_marked) {
+        if !self.peers.takes_marks(tid) {
             return false;
         }
         if let Some(Peer::Open(route)) = self.peers.take(tid) {
@@ -138,17 +137,10 @@ impl Engine {
         true
     }
 
-    /// Marks a message by the daemon on the open route to its receiver; `false` if the route cannot be used so.
-    pub(super) fn mark_on_route(&mut self, dst: Tid) -> Result<bool> {
-        let is_possible =
-            self.peers.is_open_there(dst) && self.peers.route(dst).is_some_and(Route::is_marked);
-        if !is_possible {
-            return Ok(false);
-        }
+    /// Marks the next message by the daemon on the route to its receiver. Where the route breaks, that message needs no mark.
+    pub(super) fn mark_on_route(&mut self, dst: Tid) -> Result<()> {
         let mark = super::order::mark(self.tid(), dst, 1);
-        // Where the route breaks, what goes by the daemon needs no mark.
-        self.write_directly(dst, mark.header, &[&mark.body])?;
-        Ok(true)
+        self.write_directly(dst, mark.header, &[&mark.body]).map(drop)
     }
 
     /// The program polls the descriptors itself: the sockets of a route that it does not see are behind the first one.

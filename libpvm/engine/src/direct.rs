@@ -366,6 +366,7 @@ impl Engine {
         self.automatic.postpone(tid);
         if let Some(notices) = self.ends.take(tid) {
             self.automatic.forget(tid);
+            self.peers.forget_order(tid);
             for notice in notices {
                 self.take(notice);
             }

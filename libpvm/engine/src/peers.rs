@@ -258,9 +258,10 @@ impl Peers {
         self.orders.insert(tid, Order::new(marks_all));
     }
 
-    /// Whether the other end has opened the route, too: its first mark has come.
-    pub(super) fn is_open_there(&self, tid: Tid) -> bool {
-        self.orders.get(&tid).is_some_and(Order::has_first_mark)
+    /// Whether this task may send by the daemon although a route is open: the other end has opened it, too, as its first mark has come.
+    pub(super) fn takes_marks(&self, tid: Tid) -> bool {
+        self.route(tid).is_some_and(Route::is_marked)
+            && self.orders.get(&tid).is_some_and(Order::has_first_mark)
     }
 
     /// A message has come by the daemon; what passes now is appended.
@@ -274,7 +275,13 @@ impl Peers {
         self.count_held();
     }
 
-    /// The same of one that has come on a route.
+    /// A task has ended, and all has come that it has sent by the daemon.
+    pub(super) fn forget_order(&mut self, tid: Tid) {
+        self.orders.remove(&tid);
+        self.count_held();
+    }
+
+    /// A message has come on a route; what passes now is appended.
     pub(super) fn on_route(&mut self, message: Message, passed: &mut Vec<Message>) {
         match self.orders.get_mut(&message.src) {
             Some(order) => order.on_route(message, passed),

@@ -44,11 +44,16 @@ impl Engine {
         dsts.sort_unstable();
         dsts.dedup();
         dsts.retain(|&dst| dst != self.tid());
-        let (shared, mut rest) = self.spared_by_daemon(dsts.clone(), payload.len())?;
-        rest.extend(self.multicast_directly(&shared, header, payload)?);
+        let spared = self.spared(&dsts, payload.len());
+        let direct: Vec<Tid> =
+            dsts.iter().copied().filter(|dst| spared.binary_search(dst).is_err()).collect();
+        let mut rest = self.multicast_directly(&direct, header, payload)?;
+        rest.extend(&spared);
         if !rest.is_empty() {
             let form = payload.for_socket(header)?;
             rest.iter().try_for_each(|&dst| self.check_uppers(dst, &form.header))?;
+            // The receivers wait for what is marked: nothing but the daemon's end prevents it from here on.
+            spared.iter().try_for_each(|&dst| self.mark_on_route(dst))?;
             let message = self.as_message(&Multicast { tids: rest.clone() });
             self.send_by_daemon(message.dst, message.header, Payload::Parts(&[&message.body]))?;
             for &dst in &rest {
@@ -102,28 +107,16 @@ impl Engine {
         Ok(())
     }
 
-    /// Of the receivers of a multicast, those that are to be reached directly, and those by the daemons although they have direct routes:
-    /// where several are on one other host, a long message crosses the network once.
-    fn spared_by_daemon(&mut self, mut dsts: Vec<Tid>, length: usize) -> Result<(Vec<Tid>, Vec<Tid>)> {
-        let own = self.tid().host();
-        let mut spared = Vec::new();
+    /// Of the receivers of a multicast, those on other hosts that it reaches by the daemons although they have direct routes: where several are
+    /// on one host, a long message crosses the network once. In ascending order, as the receivers are.
+    fn spared(&self, dsts: &[Tid], length: usize) -> Vec<Tid> {
         if length < MULTICAST_SPARED || self.peers.is_empty() {
-            return Ok((dsts, spared));
+            return Vec::new();
         }
-        let is_far = |dst: Tid| dst.host() != own;
-        // They are in ascending order, and so are the hosts.
-        let groups: Vec<Vec<Tid>> = dsts
-            .chunk_by(|a, b| a.host() == b.host())
-            .filter(|of| of.len() > 1)
-            .map(<[Tid]>::to_vec)
-            .collect();
-        for dst in groups.into_iter().flatten().filter(|&dst| is_far(dst)) {
-            if self.mark_on_route(dst)? {
-                spared.push(dst);
-            }
-        }
-        dsts.retain(|dst| spared.binary_search(dst).is_err());
-        Ok((dsts, spared))
+        let own = self.tid().host();
+        let hosts = dsts.chunk_by(|a, b| a.host() == b.host());
+        let shared = hosts.filter(|of| of.len() > 1 && of.iter().all(|dst| dst.host() != own));
+        shared.flatten().copied().filter(|&dst| self.peers.takes_marks(dst)).collect()
     }
 
     /// Sends on an open route; `false` if there is none, or it breaks: then the whole message goes by the daemon.
