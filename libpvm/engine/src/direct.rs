@@ -281,7 +281,10 @@ impl Engine {
                 self.forget_route(tid);
                 self.automatic.forget(tid);
             }
-            Some(Peer::Refused) | None => self.automatic.forget(tid),
+            Some(Peer::Refused) | None => {
+                self.automatic.forget(tid);
+                self.peers.forget_order(tid);
+            }
         }
     }
 
