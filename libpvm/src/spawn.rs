@@ -5,7 +5,7 @@ use crate::tracing::code;
 use pvm_engine::{Error, Result};
 use pvm_wire::coscheduling::TEAM_VARIABLE;
 use pvm_wire::events::{Datum, Event, Writer};
-use pvm_wire::spawn::{Refusal, SpawnReply, SpawnRequest, entry, flags};
+use pvm_wire::spawn::{Pair, Refusal, SpawnReply, SpawnRequest, entry, flags};
 use pvm_wire::{PvmError, Tid};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -154,13 +154,28 @@ impl Spawn<'_> {
         self
     }
 
+    /// Tells the policy `graph-theoretic` how much tasks talk to each other: the numbers of two tasks, counted from 0, and their traffic
+    /// in any unit. Without it the policy goes by what it has counted when the program was last spawned with as many tasks.
+    ///
+    /// ```no_run
+    /// # fn spawn(task: &mut pvm3::Task) -> Result<(), pvm3::Error> {
+    /// // Two pairs: each comes to a host of its own, or both to the same.
+    /// let workers = task.spawn("worker").count(4).policy("graph-theoretic").traffic([(0, 2, 10), (1, 3, 10)]).start()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn traffic(mut self, pairs: impl IntoIterator<Item = (u32, u32, u64)>) -> Self {
+        let pairs = pairs.into_iter().map(|(a, b, traffic)| Pair { a, b, traffic });
+        self.request.traffic.extend(pairs);
+        self
+    }
+
     /// As members of this team: tasks that want to run at the same time. Without it they are of this task's own team.
     pub fn team(self, name: &str) -> Self {
         self.env(TEAM_VARIABLE, name)
     }
 
     /// Spawns, and returns when each task has been started or has failed. Tasks that could not be started are no error of the call:
-    /// see [`Spawned::failed`]. [`PvmError::BadParam`]: no tasks, or an unknown policy.
+    /// see [`Spawned::failed`]. [`PvmError::BadParam`]: no tasks, or [traffic](Self::traffic) of tasks that there are not. [`PvmError::NotFound`]: an unknown policy.
     pub fn start(self) -> Result<Spawned> {
         let (task, request) = self.into_request()?;
         let entry = |event: &mut Writer| describe_request(event, &request, 0);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
 from . import _children, _pvm
@@ -30,6 +30,8 @@ class Place(TypedDict, total=False):
     """With these variables in the environment."""
     policy: str | None
     """Placed by the policy of this name instead of the machine's."""
+    traffic: Iterable[tuple[int, int, int]]
+    """How much tasks talk to each other, for the policy ``graph-theoretic``: the numbers of two tasks, from 0, and an amount in any unit."""
     team: str | None
     """As members of this team: tasks that want to run at the same time."""
     debug: bool
@@ -58,6 +60,7 @@ def _terms(program: StrPath, args: Sequence[str], count: int, place: Place) -> d
         "directory": None if directory is None else os.fspath(directory),
         "env": dict(place.get("env") or {}),
         "policy": place.get("policy"),
+        "traffic": list(place.get("traffic", ())),
         "team": place.get("team"),
         "debug": place.get("debug", False),
         "without_parent": place.get("without_parent", False),

@@ -24,6 +24,7 @@ struct Terms {
     directory: Option<OsString>,
     env: HashMap<OsString, OsString>,
     policy: Option<String>,
+    traffic: Vec<(u32, u32, u64)>,
     team: Option<String>,
     debug: bool,
     without_parent: bool,
@@ -53,6 +54,7 @@ impl Terms {
         if let Some(policy) = self.policy {
             spawn = spawn.policy(&policy);
         }
+        spawn = spawn.traffic(self.traffic);
         if let Some(team) = self.team {
             spawn = spawn.team(&team);
         }

@@ -1,7 +1,9 @@
 //! Policies by name, and the one interface through which a task manager runs any of them.
 
 use crate::allocation::agent::{Coded, Party};
-use crate::allocation::{Bidding, Hierarchical, Local, ReceiverInitiated, SenderInitiated, UpDown};
+use crate::allocation::{
+    Bidding, GraphTheoretic, Hierarchical, Local, ReceiverInitiated, SenderInitiated, UpDown,
+};
 use crate::divided::Divided;
 use crate::placement::{Candidate, Proportional, RoundRobin};
 use crate::pulling::{Decision, Manager};
@@ -81,11 +83,13 @@ pub enum Policy {
     UpDown,
     /// A tree of managers knows roughly where there is room: [`Hierarchical`].
     Hierarchical,
+    /// Tasks that talk to each other come to the same host: [`GraphTheoretic`].
+    GraphTheoretic,
 }
 
 impl Policy {
     /// All there are.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::ActivePulling,
         Self::RoundRobin,
         Self::Proportional,
@@ -96,6 +100,7 @@ impl Policy {
         Self::Bidding,
         Self::UpDown,
         Self::Hierarchical,
+        Self::GraphTheoretic,
     ];
 
     /// Its name.
@@ -111,6 +116,7 @@ impl Policy {
             Self::Bidding => "bidding",
             Self::UpDown => "up-down",
             Self::Hierarchical => "hierarchical",
+            Self::GraphTheoretic => "graph-theoretic",
         }
     }
 
@@ -136,6 +142,7 @@ impl Policy {
             Self::Bidding => Box::new(Coded(Bidding::new())),
             Self::UpDown => Box::new(Coded(UpDown::new())),
             Self::Hierarchical => Box::new(Coded(Hierarchical::default())),
+            Self::GraphTheoretic => Box::new(Coded(GraphTheoretic::default())),
         })
     }
 
@@ -187,7 +194,7 @@ mod tests {
         assert_eq!(
             "fifo".parse::<Policy>().unwrap_err().to_string(),
             "unknown policy \"fifo\"; choose one of active-pulling, round-robin, proportional, lightly-loaded, local, sender-initiated, \
-             receiver-initiated, bidding, up-down, hierarchical"
+             receiver-initiated, bidding, up-down, hierarchical, graph-theoretic"
         );
     }
 

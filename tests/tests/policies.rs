@@ -5,8 +5,15 @@ use pvm_tests::machine::Plan;
 use pvm_tests::{Installation, Machine, process, wait};
 use rustix::process::Signal;
 
-const POLICIES: [&str; 6] =
-    ["local", "sender-initiated", "receiver-initiated", "bidding", "up-down", "hierarchical"];
+const POLICIES: [&str; 7] = [
+    "local",
+    "sender-initiated",
+    "receiver-initiated",
+    "bidding",
+    "up-down",
+    "hierarchical",
+    "graph-theoretic",
+];
 
 /// Three hosts with four slots each.
 fn machine(installation: &Installation) -> Machine {
@@ -41,6 +48,8 @@ fn is_by_rule(policy: &str, [home, second, third]: [usize; 3]) -> bool {
         "bidding" => [home, second, third] == [3, 3, 3],
         // The first nine of the ten that were reserved, in proportion to room.
         "hierarchical" => [home, second, third].iter().all(|count| (2..=4).contains(count)),
+        // A ring of nine is cut into three parts anywhere.
+        "graph-theoretic" => home.max(others) <= 4,
         // The others divide what has no room at home.
         _ => home == 4 && others <= 4,
     }

@@ -63,7 +63,8 @@ fn urgent_jobs_end_tasks_of_others_which_begin_again() {
     let Some(scene) = JobScene::with_queues("preemption", FILE) else { return };
     scene.script("count.sh", "echo begun >> $PVM_JOB_TASK.begun; sleep 3; echo $PVM_JOB_TASK >> ended");
     let long = scene.good("submit --queue long --array 1-6 --output none ./count.sh");
-    wait::becomes_true("all slots are in use", || scene.job(&long)["running"] == 6);
+    let begun = || (1..=6).map(|task| scene.read(&format!("{task}.begun")).lines().count()).sum::<usize>();
+    wait::becomes_true("all slots are in use", || scene.job(&long)["running"] == 6 && begun() == 6);
     let before = std::time::Instant::now();
     let urgent = scene.good("submit --queue urgent -n 3 --output none sleep 0.2");
     scene.good(&format!("wait {urgent}"));
@@ -79,8 +80,7 @@ fn urgent_jobs_end_tasks_of_others_which_begin_again() {
     let mut ended: Vec<String> = scene.read("ended").lines().map(str::to_owned).collect();
     ended.sort();
     assert_eq!(ended, ["1", "2", "3", "4", "5", "6"]);
-    let begun: usize = (1..=6).map(|task| scene.read(&format!("{task}.begun")).lines().count()).sum();
-    assert_eq!(begun, 9);
+    assert_eq!(begun(), 9);
     scene.machine.finish();
 }
 

@@ -166,6 +166,8 @@ tags! {
         Loads = 25,
         /// Asks for a certificate of the machine's authority ([`crate::certificate::CertificateRequest`]).
         Certify = 26,
+        /// To which tasks the caller has sent how much ([`crate::calls::turns::Traffic`]).
+        Traffic = 27,
     }
 }
 

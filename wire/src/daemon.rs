@@ -3,6 +3,7 @@
 use crate::batch::BatchId;
 use crate::calls::hosts::Additions;
 use crate::calls::tasks::TaskRecord;
+use crate::calls::turns::Receiver;
 use crate::certificate::{CertificateRequest, Certified};
 use crate::codec::{self, CodecError};
 use crate::coscheduling::{TurnHistory, TurnsReport};
@@ -167,6 +168,15 @@ pub enum DaemonMsg {
         policy: String,
         /// What it says.
         message: Blob,
+    },
+    /// To the home of a task's spawn: to which tasks it has sent how much, and whether it says nothing more.
+    Traffic {
+        /// The task.
+        tid: Tid,
+        /// The receivers.
+        receivers: Vec<Receiver>,
+        /// It has ended.
+        is_last: bool,
     },
     /// To all: remove the log when the virtual machine ends.
     DiscardLogs,
@@ -475,7 +485,7 @@ pub enum PeerRequest {
         /// Their parent as the children see it.
         parent: i32,
         /// What to start.
-        spawn: SpawnRequest,
+        spawn: Box<SpawnRequest>,
     },
     /// Tasks on your host: all, or one.
     Tasks {

@@ -31,6 +31,13 @@ pub const PEER_FRAME_MAX: usize = 32 * 1024 * 1024;
 /// Most direct routes that a task has with tasks of other hosts without having been asked for them. Messages to others go by the daemons.
 pub const AUTOMATIC_ROUTES: usize = 64;
 
+/// Most pairs of tasks whose traffic a spawn names, or a daemon remembers of a program.
+pub const TRAFFIC_PAIRS: usize = 65_536;
+/// Most receivers for each of which a task counts what it sends to it.
+pub const TRAFFIC_RECEIVERS: usize = 1024;
+/// Programs whose traffic a daemon remembers; the one that was spawned least lately is forgotten.
+pub const TRAFFIC_PROGRAMS: usize = 64;
+
 /// Default of the bytes of shared memory that a task, or a daemon, fills with what others have not taken (`PVM_SHM_MAX`).
 pub const SHARED_MAX: u64 = 1024 * 1024 * 1024;
 

@@ -47,7 +47,7 @@ impl ExecRequest {
             output: Sink::read(&mut reader)?,
             trace: Sink::read(&mut reader)?,
             env: reader.os_strings()?,
-            policy: String::new(),
+            ..SpawnRequest::default()
         };
         let mut number = || if reader.rest().is_empty() { Ok(0) } else { reader.int() };
         Ok(Self { parent, spawn, first: number()?, total: number()? })

@@ -2,6 +2,7 @@
 
 use crate::body::{BodyError, BodyReader, BodyWriter};
 use crate::calls::Field;
+use crate::limits::TRAFFIC_PAIRS;
 use crate::tid::Tid;
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
@@ -59,6 +60,33 @@ impl Field for Sink {
     }
 }
 
+/// Environment variable of tasks that count what they send to whom.
+pub const TRAFFIC_VARIABLE: &str = "PVM_COUNT_TRAFFIC";
+
+/// Two tasks of a spawn that talk to each other, and how much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pair {
+    /// The number of one of them; tasks count from 0.
+    pub a: u32,
+    /// The number of the other.
+    pub b: u32,
+    /// Units of traffic, any, the same for all pairs of a spawn: bytes, if they were counted.
+    pub traffic: u64,
+}
+
+impl Field for Pair {
+    const LEAST: usize = 16;
+    const MOST: usize = TRAFFIC_PAIRS;
+
+    fn write(&self, body: BodyWriter) -> BodyWriter {
+        self.traffic.write(self.b.write(self.a.write(body)))
+    }
+
+    fn read(reader: &mut BodyReader<'_>) -> Result<Self, BodyError> {
+        Ok(Self { a: Field::read(reader)?, b: Field::read(reader)?, traffic: Field::read(reader)? })
+    }
+}
+
 /// The body of TM_SPAWN. What only files and processes give a meaning to is of any bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SpawnRequest {
@@ -80,6 +108,8 @@ pub struct SpawnRequest {
     pub env: Vec<OsString>,
     /// Name of the policy that places them; empty for the machine's. Not PVM's.
     pub policy: String,
+    /// How much its tasks are expected to talk to each other, for the policy `graph-theoretic`. Not PVM's.
+    pub traffic: Vec<Pair>,
 }
 
 /// Why some tasks of a spawn were not started: one reason, on one host.

@@ -47,8 +47,19 @@ int pvm_cancelbatch(int _batch);
 
 /* Chooses the policy that places what this task spawns from now on; NULL or "" for the virtual machine's. Policies: "active-pulling",
  * "round-robin", "proportional", "lightly-loaded", "local", "sender-initiated", "receiver-initiated", "bidding", "up-down",
- * "hierarchical". */
+ * "hierarchical", "graph-theoretic". */
 int pvm_setpolicy(const char *_name);
+
+/* Two tasks of a spawn, counted from 0, and how much they send to each other, in any unit. */
+struct pvmtraffic {
+	int tr_a;
+	int tr_b;
+	long long tr_amount;
+};
+
+/* Tells the policy "graph-theoretic" how much the tasks of the next pvm_spawn() talk to each other; no pairs: it is not known. Without
+ * this call the policy goes by what was counted when the program was last spawned with as many tasks. */
+int pvm_settraffic(int _count, const struct pvmtraffic *_pairs);
 
 /* Names this task's team, up to 64 bytes: tasks that want to run at the same time on hosts that have too few processors for all.
  * What it spawns from now on is of that team, too. */

@@ -26,6 +26,7 @@ extern "C" fn end() {
             if engine.begin_span().is_some() {
                 engine.disconnect();
             } else {
+                engine.report_traffic();
                 engine.finish_routes();
             }
         }

@@ -1,16 +1,17 @@
 //! `pvm_spawn`, and the environment that children inherit.
 
 use super::internals::parse_number;
-use super::memory::{Text, os_texts_until_null, store_all};
+use super::memory::{Text, numbers, os_texts_until_null, store_all};
 use super::state::{Failure, State, call};
 use super::tracepoints::traced;
 use pvm_wire::PvmError;
 use pvm_wire::calls::spawn::CancelBatch;
 use pvm_wire::events::{Datum, Event};
+use pvm_wire::limits::TRAFFIC_PAIRS;
 use pvm_wire::queue::QueueRequest;
-use pvm_wire::spawn::{SpawnRequest, flags};
+use pvm_wire::spawn::{Pair, SpawnRequest, flags};
 use std::cell::RefCell;
-use std::ffi::{OsStr, OsString, c_char, c_int};
+use std::ffi::{OsStr, OsString, c_char, c_int, c_longlong};
 use std::os::unix::ffi::OsStrExt;
 
 /// Names of the variables that children inherit, with colons between.
@@ -78,6 +79,7 @@ fn request(
     count: c_int,
 ) -> Result<SpawnRequest, Failure> {
     let engine = state.engine()?;
+    let traffic = std::mem::take(&mut engine.options_mut().traffic);
     let options = engine.options();
     Ok(SpawnRequest {
         file: file.to_owned(),
@@ -89,6 +91,7 @@ fn request(
         trace: options.child_trace,
         env: engine.child_environment(),
         policy: options.policy.clone(),
+        traffic,
     })
 }
 
@@ -116,6 +119,41 @@ pub extern "C" fn pvm_setpolicy(name: Text<'_>) -> c_int {
     call("pvm_setpolicy", |state| {
         let name = name?.to_str().ok_or(PvmError::BadParam)?;
         name.clone_into(&mut state.engine()?.options_mut().policy);
+        Ok::<_, Failure>(0)
+    })
+}
+
+/// `struct pvmtraffic` of pvm3x.h.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct TrafficOfPair {
+    a: c_int,
+    b: c_int,
+    amount: c_longlong,
+}
+
+impl TrafficOfPair {
+    fn as_pair(&self) -> Result<Pair, Failure> {
+        let bad = |_| Failure::from(PvmError::BadParam);
+        let (a, b) = (u32::try_from(self.a).map_err(bad)?, u32::try_from(self.b).map_err(bad)?);
+        Ok(Pair { a, b, traffic: u64::try_from(self.amount).map_err(bad)? })
+    }
+}
+
+/// How much the tasks of the next spawn talk to each other.
+///
+/// # Safety
+/// `pairs` is NULL or an array of `count` pairs.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_settraffic(count: c_int, pairs: *const TrafficOfPair) -> c_int {
+    call("pvm_settraffic", |state| {
+        if usize::try_from(count).is_ok_and(|count| count > TRAFFIC_PAIRS) {
+            return Err(PvmError::BadParam.into());
+        }
+        // SAFETY: NULL, or an array of this length.
+        let pairs = unsafe { numbers(pairs, count) }?;
+        let pairs = pairs.iter().map(TrafficOfPair::as_pair).collect::<Result<_, _>>()?;
+        state.engine()?.options_mut().traffic = pairs;
         Ok::<_, Failure>(0)
     })
 }

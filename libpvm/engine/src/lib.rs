@@ -40,6 +40,7 @@ mod spinner;
 mod storage;
 mod timeline;
 mod trace;
+mod traffic;
 mod turns;
 mod uppers;
 mod wait;
@@ -109,6 +110,8 @@ pub struct Engine {
     past: OnceLock<Instant>,
     /// What the program has sent.
     sent: Sent,
+    /// To whom, if that is counted.
+    tally: Option<Box<traffic::Tally>>,
     /// Times that messages were taken from rings.
     ring_reads: u32,
     /// A call waits for the daemon's answer.
@@ -198,6 +201,7 @@ impl Engine {
             hints: turns::Turns::default(),
             past: OnceLock::new(),
             sent: Sent::default(),
+            tally: traffic::Tally::from_env(),
             ring_reads: 0,
             asking: false,
             route_notices: RouteNotices::default(),
@@ -400,6 +404,7 @@ impl Engine {
     /// Our daemon reads everything that was sent and then the end of the connection. The original's needs a request, and answers it.
     fn leave_by(&mut self, deadline: Option<Instant>) -> Result<()> {
         self.report_end();
+        self.report_traffic();
         self.finish_routes();
         let left = match &self.route {
             None => Err(Error::lost()),

@@ -1,7 +1,7 @@
 //! The options of `pvm_setopt`, as far as the engine keeps them.
 
 use pvm_wire::calls::enrolment::EnrolReply;
-use pvm_wire::spawn::Sink;
+use pvm_wire::spawn::{Pair, Sink};
 
 /// Characters of a trace mask, each with four bits.
 pub const TRACE_MASK_LENGTH: usize = 35;
@@ -47,6 +47,8 @@ pub struct Options {
     pub batch_restarts: i32,
     /// Name of the policy that places tasks spawned from now on; empty for the machine's.
     pub policy: String,
+    /// How much the tasks of the next spawn talk to each other.
+    pub traffic: Vec<Pair>,
 }
 
 impl Options {
@@ -77,6 +79,7 @@ impl Options {
             batch_tag: -1,
             batch_restarts: 0,
             policy: String::new(),
+            traffic: Vec::new(),
         }
     }
 }

@@ -19,7 +19,7 @@ impl Engine {
         }
         let begun = self.begin_span();
         self.send_whole(dst, header, payload)?;
-        self.sent.count(1, payload.len());
+        self.count_sent(dst, payload.len());
         if begun.is_some() {
             self.record_send(begun, &[dst], &header, payload);
         }
@@ -32,7 +32,7 @@ impl Engine {
     pub fn send_at_once(&mut self, dst: Tid, header: MessageHeader, payload: Payload<'_>) -> bool {
         let is_sent = self.recorder.is_none() && !self.has_deferred() && self.send_near(dst, header, payload);
         if is_sent {
-            self.sent.count(1, payload.len());
+            self.count_sent(dst, payload.len());
         }
         is_sent
     }
@@ -61,7 +61,7 @@ impl Engine {
             }
             self.send_by_daemon(self.tid().multicast(), header, payload)?;
         }
-        self.sent.count(dsts.len(), dsts.len().saturating_mul(payload.len()));
+        self.count_multicast(&dsts, payload.len());
         self.record_send(begun, &dsts, &header, payload);
         self.send_deferred();
         Ok(())

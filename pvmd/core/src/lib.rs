@@ -57,7 +57,7 @@ use master::Command;
 use pvm_sched::coscheduling::Reading;
 use pvm_wire::daemon::{DaemonMsg, ToMaster};
 use pvm_wire::{HostIndex, Tid};
-use spawn::AgentEvent;
+use spawn::{AgentEvent, TrafficReport};
 use std::time::Duration;
 use timers::Timer;
 use tracing::warn;
@@ -274,6 +274,9 @@ impl Core {
                 self.home(|home, at| home.on_task_ended(host, batch, number, tid, status, at));
             }
             DaemonMsg::Agent { policy, message } if !own => self.on_agent_message(host, &policy, &message),
+            DaemonMsg::Traffic { tid, receivers, is_last } if tid.host() == Some(host) => {
+                self.home.on_traffic(TrafficReport { tid, receivers, is_last });
+            }
             DaemonMsg::Epoch { epoch } if !own => self.teams.on_epoch(host, epoch),
             DaemonMsg::Turns { taken } if !own => {
                 self.teams(|teams, tasks, at| teams.on_turns(host, taken, tasks, at));

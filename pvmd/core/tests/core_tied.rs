@@ -11,7 +11,7 @@ const SIGTERM: i32 = 15;
 fn order(r: &mut Recorder, id: u64, flags: i32) -> Cookie {
     let request = here(1);
     let spawn = SpawnRequest { flags: request.flags | flags, ..request };
-    let what = PeerRequest::Exec { batch: None, count: 1, first: 0, parent: 0, spawn };
+    let what = PeerRequest::Exec { batch: None, count: 1, first: 0, parent: 0, spawn: Box::new(spawn) };
     let message = DaemonMsg::Request { id: RequestId(id), what };
     r.feed(Event::PeerMessage { host: host(2), message });
     r.starts()[0]

@@ -1,5 +1,6 @@
 //! The interface of a policy: one agent on each host, which hears events and answers with actions.
 
+use pvm_wire::spawn::Pair;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
@@ -46,6 +47,15 @@ pub trait Agent: Debug + Send {
 /// What an agent hears.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event<M> {
+    /// What is known of a request's processes that wait, before [`Event::Created`].
+    Known {
+        /// Its number.
+        request: u64,
+        /// How much they talk to each other. They count from 0, in the order in which they are started.
+        traffic: Vec<Pair>,
+        /// Whether they may wait for room.
+        may_wait: bool,
+    },
     /// Processes are created on this host, which is their home: they are to be started somewhere. A request that is created again has
     /// more processes than before, for instance as a host has been lost that was to start them.
     Created {
@@ -70,6 +80,8 @@ pub enum Event<M> {
     Began {
         /// The host on which they were created.
         home: usize,
+        /// The request, as its home numbers them, if an agent of this policy has started them.
+        request: u64,
         /// How many.
         count: u32,
         /// Whether an agent of this policy has started them.
@@ -97,7 +109,7 @@ pub enum Event<M> {
 /// What an agent does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action<M> {
-    /// Processes of a request that was created here go to a host.
+    /// Processes of a request that was created here go to a host: those that have waited longest, in the order of their numbers.
     Start {
         /// The request.
         request: u64,
@@ -248,12 +260,13 @@ impl<A: Agent> Party for Coded<A> {
 impl Event<Vec<u8>> {
     fn decode<M: DeserializeOwned>(self) -> Option<Event<M>> {
         Some(match self {
+            Self::Known { request, traffic, may_wait } => Event::Known { request, traffic, may_wait },
             Self::Created { request, count } => Event::Created { request, count },
             Self::Dropped { request } => Event::Dropped { request },
             Self::Heard { from, message } => {
                 Event::Heard { from, message: pvm_wire::codec::decode(&message).ok()? }
             }
-            Self::Began { home, count, placed } => Event::Began { home, count, placed },
+            Self::Began { home, request, count, placed } => Event::Began { home, request, count, placed },
             Self::Ended { home, placed } => Event::Ended { home, placed },
             Self::Load => Event::Load,
             Self::Woken => Event::Woken,

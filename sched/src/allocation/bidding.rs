@@ -315,7 +315,7 @@ impl Agent for Bidding {
                 self.buyers.remove(&request);
             }
             Event::Heard { from, message } => self.heard(from, message, scene),
-            Event::Began { home, count, placed } => {
+            Event::Began { home, count, placed, .. } => {
                 if placed {
                     self.sold.settle(home, count);
                 }
@@ -338,7 +338,7 @@ impl Agent for Bidding {
                 }
                 self.read(scene);
             }
-            Event::Joined(_) => {}
+            Event::Known { .. } | Event::Joined(_) => {}
         }
     }
 }

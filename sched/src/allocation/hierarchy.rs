@@ -512,7 +512,7 @@ impl Agent for Hierarchical {
                 Message::Short(level, search) => self.not_found(level, search, scene),
                 Message::Release(count) => self.promised.settle(from, count),
             },
-            Event::Began { home, count, placed } => {
+            Event::Began { home, count, placed, .. } => {
                 if placed {
                     self.promised.settle(home, count);
                 }
@@ -522,7 +522,7 @@ impl Agent for Hierarchical {
                 self.search_overdue(scene);
             }
             Event::Gone(host) => self.promised.gone(host),
-            Event::Ended { .. } | Event::Load | Event::Joined(_) | Event::Centre => {}
+            Event::Known { .. } | Event::Ended { .. } | Event::Load | Event::Joined(_) | Event::Centre => {}
         }
         self.report(scene);
         self.sleep(scene);

@@ -4,26 +4,27 @@
 //!
 //! | source | here |
 //! |---|---|
-//! | graph-theoretic, deterministic | [`graph::partition`] |
+//! | graph-theoretic, deterministic | [`GraphTheoretic`], with [`partition::partition`] |
 //! | centralised, up-down | [`UpDown`], with its table [`Usage`] |
 //! | hierarchical (MICROS) | [`Hierarchical`] |
 //! | sender-initiated, distributed, heuristic | [`SenderInitiated`] |
 //! | receiver-initiated | [`ReceiverInitiated`] |
 //! | bidding | [`Bidding`] |
-//! | active pulling ([`crate::pulling`]) | [`Pull`] |
+//! | active pulling ([`crate::pulling`]) | [`Managed`] |
 //!
-//! Sender- and receiver-initiated, bidding, up-down, hierarchical and the baseline [`Local`] are [agents](agent::Agent), one on each
-//! host, which know only what they hear in messages: daemons and the simulator ([`Agents`]) drive the same ones. The others are
-//! [`Algorithm`]s of the simulator only, which see all machines. Hosts are numbers here: there may be a hundred thousand of them.
+//! The six and the baseline [`Local`] are [agents](agent::Agent), one on each host, which know only what they hear in messages: daemons
+//! and the simulator ([`Agents`]) drive the same ones. [`Managed`] puts the policies that a task manager carries out behind the same
+//! interface, for the simulator. Hosts are numbers here: there may be a hundred thousand of them.
 
 pub mod agent;
 pub mod bidding;
 mod census;
-pub mod graph;
+mod graph;
 mod hierarchy;
 mod local;
+mod managed;
+pub mod partition;
 mod promises;
-mod pull;
 pub mod receiver;
 pub mod sender;
 mod simulated;
@@ -35,7 +36,7 @@ pub use bidding::Bidding;
 pub use graph::GraphTheoretic;
 pub use hierarchy::Hierarchical;
 pub use local::Local;
-pub use pull::Pull;
+pub use managed::Managed;
 pub use receiver::ReceiverInitiated;
 pub use sender::SenderInitiated;
 pub use simulated::{Agents, Algorithm, Machines, Request, Step};
@@ -53,12 +54,11 @@ pub(crate) mod testing {
         pub away: Vec<usize>,
         pub messages: u64,
         pub now: u64,
-        pub random: u64,
     }
 
     impl Bench {
         pub fn new(loads: &[u32]) -> Self {
-            Self { loads: loads.to_vec(), away: Vec::new(), messages: 0, now: 0, random: 1 }
+            Self { loads: loads.to_vec(), away: Vec::new(), messages: 0, now: 0 }
         }
 
         /// Carries out the steps; returns the hosts on which processes were started.
@@ -106,23 +106,8 @@ pub(crate) mod testing {
     }
 
     impl Machines for Bench {
-        fn count(&self) -> usize {
-            self.loads.len()
-        }
-        fn probe(&mut self, host: usize) -> Option<u32> {
-            self.messages += 2;
-            (!self.away.contains(&host)).then(|| self.loads[host])
-        }
-        fn own_load(&self, host: usize) -> u32 {
-            self.loads[host]
-        }
         fn send(&mut self, messages: u64) {
             self.messages += messages;
-        }
-        fn random(&mut self, below: usize) -> usize {
-            self.random =
-                self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (self.random >> 33) as usize % below
         }
         fn now(&self) -> u64 {
             self.now
@@ -134,6 +119,7 @@ pub(crate) mod testing {
 mod tests {
     use super::testing::Bench;
     use super::*;
+    use crate::policy::Policy;
     use proptest::prelude::*;
 
     fn policies(hosts: usize) -> Vec<Box<dyn Algorithm>> {
@@ -146,8 +132,9 @@ mod tests {
             Box::new(Agents::new("bidding", hosts, None, Bidding::new)),
             Box::new(Agents::new("up-down", hosts, None, UpDown::new)),
             Box::new(Agents::new("hierarchical", hosts, None, || Hierarchical::new(3, 2).staying())),
-            Box::new(GraphTheoretic),
-            Box::new(Pull::default()),
+            Box::new(Agents::new("graph-theoretic", hosts, None, GraphTheoretic::default)),
+            Box::new(Agents::new("active pulling", hosts, None, || Managed::new(Policy::ActivePulling))),
+            Box::new(Agents::new("proportional", hosts, None, || Managed::new(Policy::Proportional))),
         ]
     }
 

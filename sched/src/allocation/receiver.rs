@@ -203,7 +203,7 @@ impl Agent for ReceiverInitiated {
             }
             Event::Dropped { request } => self.waiting.retain(|&(of, _)| of != request),
             Event::Heard { from, message } => self.heard(from, message, scene),
-            Event::Began { home, count, placed } => {
+            Event::Began { home, count, placed, .. } => {
                 if placed && home != scene.own {
                     self.coming.settle(home, count);
                 }
@@ -221,7 +221,7 @@ impl Agent for ReceiverInitiated {
                 self.coming.gone(host);
                 self.answered(host, false, scene);
             }
-            Event::Joined(_) | Event::Centre => {}
+            Event::Known { .. } | Event::Joined(_) | Event::Centre => {}
         }
     }
 }

@@ -158,7 +158,7 @@ impl Agent for SenderInitiated {
                 self.begin(scene);
             }
             Event::Heard { from, message } => self.heard(from, message, scene),
-            Event::Began { home, count, placed: true } => self.promised.settle(home, count),
+            Event::Began { home, count, placed: true, .. } => self.promised.settle(home, count),
             Event::Gone(host) => self.gone(host, scene),
             _ => {}
         }
@@ -220,7 +220,7 @@ mod tests {
                 other => panic!("{other:?}"),
             };
         assert_eq!([probed(0, 1), probed(0, 2), probed(0, 1)], [true, true, false]);
-        assert_eq!(hear(1, Event::Began { home: 1, count: 1, placed: true }), []);
+        assert_eq!(hear(1, Event::Began { home: 1, request: 1, count: 1, placed: true }), []);
         assert_eq!(hear(1, Event::Gone(2)), [], "what it was promised is free again");
         assert_eq!(
             hear(1, Event::Heard { from: 1, message: Message::Probe { search: 6 } }),

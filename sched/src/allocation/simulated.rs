@@ -26,25 +26,10 @@ pub struct Step {
     pub ways: u32,
 }
 
-impl Step {
-    /// A decision that has taken a question and its answer, unless the process stays where it was created.
-    pub fn asked(request: &Request, host: usize) -> Self {
-        Self { request: request.id, host, ways: if host == request.origin { 0 } else { 2 } }
-    }
-}
-
-/// The machines, as far as an algorithm may ask about them.
+/// The machines, as far as a policy's messages and waits need them.
 pub trait Machines {
-    /// How many there are.
-    fn count(&self) -> usize;
-    /// The processes on a host: a question by message, and its answer. `None` if it is away and there is no answer.
-    fn probe(&mut self, host: usize) -> Option<u32>;
-    /// The processes on a host, as it knows itself, without a message.
-    fn own_load(&self, host: usize) -> u32;
     /// Counts messages that are sent.
     fn send(&mut self, messages: u64);
-    /// A random number below `below`, which is at least 1.
-    fn random(&mut self, below: usize) -> usize;
     /// Now, in milliseconds.
     fn now(&self) -> u64;
 }
@@ -195,7 +180,7 @@ impl<A: Agent> Agents<A> {
         }
         self.places[host].homes.extend(std::iter::repeat_n(home as u32, count as usize));
         steps.extend(std::iter::repeat_n(Step { request, host, ways }, count as usize));
-        queue.push_back((host, Event::Began { home, count, placed: true }, ways));
+        queue.push_back((host, Event::Began { home, request, count, placed: true }, ways));
     }
 
     /// Processes are created at this home, or at the next one that is present.

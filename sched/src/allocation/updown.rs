@@ -371,7 +371,7 @@ impl Agent for UpDown {
                 }
             }
             Event::Heard { from, message } => self.heard(from, message, scene),
-            Event::Began { home, count, placed } => self.began(home, count, placed, scene),
+            Event::Began { home, count, placed, .. } => self.began(home, count, placed, scene),
             Event::Ended { home, placed } => self.ended(home, placed, scene),
             Event::Load => self.tell(None, None, scene),
             Event::Joined(_) if scene.own == scene.centre && !self.coordinator.pending.is_empty() => {
@@ -393,7 +393,7 @@ impl Agent for UpDown {
                     scene.send(scene.centre, Message::Want { request, count });
                 }
             }
-            Event::Woken | Event::Joined(_) => {}
+            Event::Known { .. } | Event::Woken | Event::Joined(_) => {}
         }
     }
 }
@@ -464,7 +464,11 @@ mod tests {
                 Send { to: 0, message: want }
             ]
         );
-        assert_eq!(hear(2, Event::Began { home: 0, count: 2, placed: true }), [], "it has been said");
+        assert_eq!(
+            hear(2, Event::Began { home: 0, request: 1, count: 2, placed: true }),
+            [],
+            "it has been said"
+        );
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! | request | body | answer |
 //! |---|---|---|
-//! | [`SpawnRequest`], TM_SPAWN | str file, int flags, str where, int count, int n, n × str argument, output sink, trace sink, int m, m × str of the environment; \[int [`EXTENSION_MAGIC`], str policy\] | [`SpawnReply`] |
+//! | [`SpawnRequest`], TM_SPAWN | str file, int flags, str where, int count, int n, n × str argument, output sink, trace sink, int m, m × str of the environment; \[int [`EXTENSION_MAGIC`], str policy, \[int p, p × [`Pair`](crate::spawn::Pair)\]\] | [`SpawnReply`] |
 //! | [`QueueRequest`], TMX | int context, int tag, int restarts, a [`SpawnRequest`] | int batch |
 //! | [`CancelBatch`], TMX | int batch | int 0 |
 //! | [`Batches`], TMX | – | int version, the records in bincode |
@@ -47,11 +47,15 @@ impl Request for SpawnRequest {
         let body = self.trace.write(self.output.write(self.args.write(body)));
         let body = self.env.write(body);
         // The original ignores what stands behind.
-        if self.policy.is_empty() { body } else { body.int(EXTENSION_MAGIC).str(&self.policy) }
+        match (self.policy.is_empty(), self.traffic.is_empty()) {
+            (true, true) => body,
+            (false, true) => body.int(EXTENSION_MAGIC).str(&self.policy),
+            (_, false) => self.traffic.write(body.int(EXTENSION_MAGIC).str(&self.policy)),
+        }
     }
 
     fn read(reader: &mut BodyReader<'_>) -> Result<Self, BodyError> {
-        Ok(Self {
+        let request = Self {
             file: Field::read(reader)?,
             flags: reader.int()?,
             place: Field::read(reader)?,
@@ -60,11 +64,15 @@ impl Request for SpawnRequest {
             output: Sink::read(reader)?,
             trace: Sink::read(reader)?,
             env: Field::read(reader)?,
-            policy: match reader.int() {
-                Ok(EXTENSION_MAGIC) => Field::read(reader)?,
-                _ => String::new(),
-            },
-        })
+            policy: String::new(),
+            traffic: Vec::new(),
+        };
+        if reader.int() != Ok(EXTENSION_MAGIC) {
+            return Ok(request);
+        }
+        let policy = Field::read(reader)?;
+        let traffic = if reader.rest().is_empty() { Vec::new() } else { Field::read(reader)? };
+        Ok(Self { policy, traffic, ..request })
     }
 }
 

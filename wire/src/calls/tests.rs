@@ -18,14 +18,16 @@ use super::tasks::{
     Adopt, Adopted, Context, ListTasks, Multicast, SendSignal, SetSinks, SinkItem, TaskList, TaskRecord,
     TaskStatus,
 };
-use super::turns::{Activity, Asleep, Awake, Epoch, History, JoinTeam, NoticesTaken, Page, Turns, Waiting};
+use super::turns::{
+    Activity, Asleep, Awake, Epoch, History, JoinTeam, NoticesTaken, Page, Receiver, Traffic, Turns, Waiting,
+};
 use super::*;
 use crate::body::BodyWriter;
 use crate::certificate::{CertificateRequest, Certified};
 use crate::codes::{EXTENSION_MAGIC, EXTENSION_VERSION, Tm, Tmx, notify};
 use crate::coscheduling::{TeamReport, TurnHistory, TurnsReport};
 use crate::queue::{BatchRecord, QueueRequest};
-use crate::spawn::{Refusal, Sink, SpawnReply, SpawnRequest};
+use crate::spawn::{Pair, Refusal, Sink, SpawnReply, SpawnRequest};
 use proptest::prelude::*;
 use std::fmt::Debug;
 use std::os::unix::ffi::OsStringExt;
@@ -327,7 +329,7 @@ fn spawns_end_in_what_the_original_does_not_read() {
         output: sink,
         trace: Sink { tid: 4, context: 5, tag: 6 },
         env: vec!["A=b".into()],
-        policy: String::new(),
+        ..SpawnRequest::default()
     };
     let written = |body: BodyWriter| {
         let body = body.str("p").int(1).str("h").ints([2, 1]).str("a").ints([1, 2, 3, 4, 5, 6]);
@@ -335,6 +337,9 @@ fn spawns_end_in_what_the_original_does_not_read() {
     };
     is(&spawn, Tm::Spawn.tag(), written(body()));
     let chosen = SpawnRequest { policy: "round-robin".into(), ..spawn.clone() };
+    let with_policy = written(body()).int(EXTENSION_MAGIC).str("round-robin");
+    let talk = SpawnRequest { traffic: vec![Pair { a: 1, b: 0, traffic: 1 << 32 | 5 }], ..chosen.clone() };
+    is(&talk, Tm::Spawn.tag(), with_policy.ints([1, 1, 0, 1, 5]));
     is(&chosen, Tm::Spawn.tag(), written(body()).int(EXTENSION_MAGIC).str("round-robin"));
     let queued = QueueRequest { context: 7, tag: 8, restarts: 9, spawn };
     is(&queued, Tmx::Queue.tag(), written(body().ints([7, 8, 9])));
@@ -398,6 +403,8 @@ fn what_only_this_system_says() {
     is(&Asleep {}, Tmx::Asleep.tag(), body());
     is(&Awake {}, Tmx::Awake.tag(), body());
     is(&Page {}, Tmx::Page.tag(), body());
+    let receivers = vec![Receiver { tid: Tid::from_raw(0x40002), bytes: 1 << 32 | 9 }];
+    is(&Traffic { receivers }, Tmx::Traffic.tag(), body().ints([1, 0x40002, 1, 9]));
     is(&Activity { spin: 9, messages: 1 << 32, bytes: 7 }, Tmx::Activity.tag(), body().ints([9, 1, 0, 0, 7]));
     is(&Epoch { by: TASK, count: u32::MAX, origin: 2 }, Tmx::Epoch.tag(), body().ints([0x40001, -1, 2]));
     is(&NoticesTaken { count: 9 }, Tmx::NoticesTaken.tag(), body().int(9));
@@ -434,8 +441,10 @@ proptest! {
     #[test]
     fn spawn_requests(file in any_bytes(), flags: i32, place in any_bytes(), count: i32,
                       args in prop::collection::vec(any_bytes(), 0..5), env in prop::collection::vec(any_bytes(), 0..5),
-                      output in sink(), trace in sink(), policy in "[a-z-]{0,9}") {
-        let request = SpawnRequest { file, flags, place, count, args, output, trace, env, policy };
+                      output in sink(), trace in sink(), policy in "[a-z-]{0,9}",
+                      traffic in prop::collection::vec(any::<(u32, u32, u64)>(), 0..5)) {
+        let traffic = traffic.into_iter().map(|(a, b, traffic)| Pair { a, b, traffic }).collect();
+        let request = SpawnRequest { file, flags, place, count, args, output, trace, env, policy, traffic };
         prop_assert_eq!(<SpawnRequest as Request>::decode(&Request::encode(&request)), Ok(request));
     }
 

@@ -8,6 +8,7 @@
 //! | [`Waiting`] | int n, n × int task | none |
 //! | [`Asleep`], [`Awake`], [`Page`] | – | none |
 //! | [`Activity`] | int nanoseconds, int upper and int lower half of the messages, and of the bytes | none |
+//! | [`Traffic`] | int n, n × (int task, int upper and int lower half of the bytes) | none |
 //! | [`Epoch`] | int task, int count, int host | none |
 //! | [`NoticesTaken`] | int count | none |
 
@@ -15,7 +16,9 @@ use super::{Field, answers, read_value, requests, write_value};
 use crate::body::{BodyError, BodyReader, BodyWriter};
 use crate::codes::Tmx;
 use crate::coscheduling::{TurnHistory, TurnsReport};
+use crate::limits::TRAFFIC_RECEIVERS;
 use crate::tid::Tid;
+use serde::{Deserialize, Serialize};
 
 requests! {
     /// The caller is of this team from now on.
@@ -63,6 +66,12 @@ requests! {
         bytes: u64,
     }
 
+    /// To whom the caller has sent how much since it last said so: its spawn's policy is to know.
+    Traffic = Tmx::Traffic; {
+        /// The receivers, at most [`TRAFFIC_RECEIVERS`].
+        receivers: Vec<Receiver>,
+    }
+
     /// The caller has been told another host's epoch on a direct route.
     Epoch = Tmx::Epoch; {
         /// By whom.
@@ -84,6 +93,28 @@ answers! {
     JoinTeam => 0, (), |call| format!("the team {:?}", call.name);
     Turns => 0, TurnsReport, |call| format!("turns on host {}", call.host);
     History => 0, TurnHistory, |call| format!("turns on host {}", call.host);
+}
+
+/// A task that messages were sent to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Receiver {
+    /// The task.
+    pub tid: Tid,
+    /// Bytes of the messages' bodies.
+    pub bytes: u64,
+}
+
+impl Field for Receiver {
+    const LEAST: usize = 12;
+    const MOST: usize = TRAFFIC_RECEIVERS;
+
+    fn write(&self, body: BodyWriter) -> BodyWriter {
+        self.bytes.write(self.tid.write(body))
+    }
+
+    fn read(reader: &mut BodyReader<'_>) -> Result<Self, BodyError> {
+        Ok(Self { tid: Field::read(reader)?, bytes: Field::read(reader)? })
+    }
 }
 
 impl Field for TurnsReport {

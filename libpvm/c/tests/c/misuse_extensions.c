@@ -147,6 +147,8 @@ static void reasons(void)
 static void others(void)
 {
 	char longest[66];
+	/* The second has a negative number. */
+	struct pvmtraffic pairs[] = { { 0, 1, 5 }, { 0, -1, 5 } };
 
 	memset(longest, 't', 65);
 	longest[65] = 0;
@@ -154,6 +156,12 @@ static void others(void)
 	SHOW(pvm_cancelbatch(INT_MAX));
 	SHOW(pvm_setpolicy(latin));
 	SHOW(pvm_setpolicy(NONE));
+	SHOW(pvm_settraffic(-1, pairs));
+	SHOW(pvm_settraffic(INT_MAX, pairs));
+	SHOW(pvm_settraffic(1, NONE));
+	SHOW(pvm_settraffic(2, pairs));
+	SHOW(pvm_settraffic(1, pairs));
+	SHOW(pvm_settraffic(0, NONE));
 	SHOW(pvm_jointeam(NONE));
 	SHOW(pvm_jointeam(empty));
 	SHOW(pvm_jointeam(latin));

@@ -7,8 +7,9 @@ use crate::tasks::Task;
 use crate::timers::Timer;
 use pvm_sched::allocation::agent::Action;
 use pvm_sched::policy::Policy;
-use pvm_wire::HostIndex;
+use pvm_wire::calls::turns::{self as calls, Receiver};
 use pvm_wire::daemon::{Blob, DaemonMsg};
+use pvm_wire::{HostIndex, Tid};
 use std::time::Duration;
 use tracing::{trace, warn};
 
@@ -68,10 +69,23 @@ impl Core {
     /// Tasks have begun here.
     pub(crate) fn agents_began(&mut self, placed: Option<Placed>, count: u32) {
         let home = number(placed.map_or(self.config.index, |placed| placed.home));
+        let request = placed.map_or(0, |placed| placed.request.0);
         self.agents.tell_all(|policy| {
             let placed = placed.is_some_and(|placed| placed.policy == policy);
-            AgentEvent::Began { home, count, placed }
+            AgentEvent::Began { home, request, count, placed }
         });
+    }
+
+    /// A task here says what it has sent to whom.
+    pub(crate) fn on_task_traffic(&mut self, tid: Tid, told: calls::Traffic) {
+        self.pass_traffic(tid, self.tasks.get(tid).and_then(|task| task.placed), told.receivers, false);
+    }
+
+    /// The home of a task's spawn is to know what it has sent, if the spawn's policy is the one that uses it.
+    fn pass_traffic(&mut self, tid: Tid, placed: Option<Placed>, receivers: Vec<Receiver>, is_last: bool) {
+        if let Some(placed) = placed.filter(|placed| placed.policy == Policy::GraphTheoretic) {
+            self.tell(placed.home, DaemonMsg::Traffic { tid, receivers, is_last });
+        }
     }
 
     /// A task has ended here, or was not started after all.
@@ -79,6 +93,7 @@ impl Core {
         if task.manager {
             return;
         }
+        self.pass_traffic(task.tid, task.placed, Vec::new(), true);
         let home = number(task.placed.map_or(self.config.index, |placed| placed.home));
         self.agents.tell_all(|policy| {
             let placed = task.placed.is_some_and(|placed| placed.policy == policy);

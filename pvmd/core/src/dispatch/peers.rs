@@ -36,7 +36,7 @@ impl Core {
     pub(crate) fn on_peer_request(&mut self, to: PeerTo, what: PeerRequest) {
         match what {
             PeerRequest::Exec { batch, count, first, parent, spawn } => {
-                self.on_exec(ExecTo::Peer(to), batch, count, first, parent, spawn);
+                self.on_exec(ExecTo::Peer(to), batch, count, first, parent, *spawn);
             }
             PeerRequest::Tasks { only } => {
                 let listed = self.tasks.iter().filter(|task| !task.manager);

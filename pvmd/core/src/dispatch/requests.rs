@@ -23,7 +23,7 @@ use pvm_wire::calls::spawn::CancelBatch;
 use pvm_wire::calls::tasks::{
     Adopt, Adopted, Context, ListTasks, Multicast, SendSignal, SetSinks, SinkItem, TaskStatus,
 };
-use pvm_wire::calls::turns::{Activity, Epoch, History, JoinTeam, NoticesTaken, Turns, Waiting};
+use pvm_wire::calls::turns::{Activity, Epoch, History, JoinTeam, NoticesTaken, Traffic, Turns, Waiting};
 use pvm_wire::codes::{BATCH_TAG, Sm, Tm, Tmx};
 use pvm_wire::daemon::{Blob, DaemonMsg, MasterRequest, PeerRequest, ToMaster};
 use pvm_wire::queue::QueueRequest;
@@ -112,6 +112,7 @@ impl Core {
             Tmx::Asleep => self.teams(|teams, tasks, at| teams.on_sleep(tid, true, tasks, at)),
             Tmx::Awake => self.teams(|teams, tasks, at| teams.on_sleep(tid, false, tasks, at)),
             Tmx::Activity => self.on_activity(tid, &Activity::decode(body)?),
+            Tmx::Traffic => self.on_task_traffic(tid, Traffic::decode(body)?),
             Tmx::Epoch => {
                 let epoch = Epoch::decode(body)?;
                 self.teams(|teams, tasks, at| teams.on_told_epoch(tid, &epoch, tasks, at));

@@ -1,7 +1,7 @@
 //! Starting tasks: what the core does about the decisions of home and node.
 
 use crate::Core;
-use crate::addresses::{ExecId, QueryId, ReplyTo, Waiter};
+use crate::addresses::{ExecId, QueryId, ReplyTo, SpawnId, Waiter};
 use crate::decision::Decision;
 use crate::effect::{Placement, Started};
 use crate::event::{Action, Cookie, Program};
@@ -163,8 +163,9 @@ impl Core {
         let home = || self.node.home_of(id).or_else(|| Tid::from_raw(order.parent.max(0)).host());
         let tied_to = if spawn.flags & flags::TIED != 0 { home() } else { None };
         let policy = spawn.policy.parse().ok().filter(|policy: &Policy| policy.has_agents());
+        let placed = policy.zip(home()).zip(batch);
         let placed =
-            policy.filter(|_| batch.is_some()).zip(home()).map(|(policy, home)| Placed { policy, home });
+            placed.map(|((policy, home), batch)| Placed { policy, home, request: SpawnId(batch.number) });
         let mut cookies = Vec::new();
         for number in order.next..end {
             let announced = self.announce(|task| {

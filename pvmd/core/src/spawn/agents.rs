@@ -3,6 +3,7 @@
 use super::home::Home;
 use super::node::Node;
 use super::state::{Event, State};
+use super::traffic::among_waiting;
 use crate::addresses::SpawnId;
 use crate::decision::Decision;
 use crate::effect::Effect;
@@ -54,6 +55,7 @@ pub(crate) struct View<'a> {
 pub(crate) struct Placed {
     pub policy: Policy,
     pub home: HostIndex,
+    pub request: SpawnId,
 }
 
 impl Agents {
@@ -127,6 +129,11 @@ impl Home {
         let Some(spawn) = self.spawns.get(&id) else { return };
         let (policy, count) = (spawn.placing.policy, more.unwrap_or_else(|| spawn.placing.waiting()));
         if count > 0 {
+            if policy == Policy::GraphTheoretic {
+                let traffic = among_waiting(&spawn.placing.traffic, &spawn.placing.order());
+                let known = AgentEvent::Known { request: id.0, traffic, may_wait: spawn.queue().is_some() };
+                at.out.push(Effect::TellAgent(policy, known));
+            }
             at.out.push(Effect::TellAgent(policy, AgentEvent::Created { request: id.0, count }));
             at.out.push(Effect::CancelTimer(Timer::Patience(id)));
             at.out.push(Effect::SetTimer(PATIENCE, Timer::Patience(id)));

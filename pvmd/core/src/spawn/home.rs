@@ -6,6 +6,7 @@ use super::notices::Notices;
 use super::progress::Spawn;
 use super::queue::Queues;
 use super::state::{Effect, Event, State};
+use super::traffic::{Report, Traffic};
 use crate::addresses::SpawnId;
 use crate::decision::Decision;
 use pvm_sched::placement::{Portion, proportional};
@@ -29,6 +30,7 @@ pub(crate) struct Home {
     pub(super) lightly: Lightly,
     /// Notices of queued batches, by the parents that have to take them.
     pub(super) notices: BTreeMap<Tid, Notices>,
+    pub(super) traffic: Traffic,
 }
 
 impl Home {
@@ -42,6 +44,7 @@ impl Home {
             last_given: own,
             lightly: Lightly::default(),
             notices: BTreeMap::new(),
+            traffic: Traffic::default(),
         }
     }
 
@@ -59,6 +62,11 @@ impl Home {
     /// Spawns under way, and those of them that wait for a manager.
     pub fn counts(&self) -> (usize, usize) {
         (self.spawns.len(), self.managers.waiting.len())
+    }
+
+    /// A task of a spawn of this home says what it has sent.
+    pub fn on_traffic(&mut self, report: Report) {
+        self.traffic.report(report);
     }
 
     pub(super) fn next_id(&mut self) -> SpawnId {

@@ -19,11 +19,13 @@ mod queue;
 mod refusals;
 mod request;
 mod state;
+mod traffic;
 
 pub(crate) use agents::{AgentAction, AgentEvent, Agents, Placed, View, host_of, number};
 pub(crate) use home::Home;
 pub(crate) use node::{Exec, ExecTo, Node, Order, program};
 pub(crate) use pulling::Offer;
+pub(crate) use traffic::Report as TrafficReport;
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

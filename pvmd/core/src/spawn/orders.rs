@@ -22,7 +22,7 @@ impl Spawn {
         batch: Option<BatchId>,
         out: &mut Effects,
     ) {
-        let (parent, spawn) = (self.parent(), self.request.clone());
+        let (parent, spawn) = (self.parent(), Box::new(self.request.clone()));
         let what = PeerRequest::Exec { batch, count, first, parent, spawn };
         out.push(Effect::Ask(host, what, Waiter::Exec(Part { spawn: id, first, count })));
     }
@@ -48,6 +48,7 @@ impl Home {
         let mut results: Vec<i32> = results.iter().copied().take(count as usize).collect();
         results.resize(count as usize, PvmError::DSysErr.code());
         debug!(spawn = id.0, host = %from, first, count, "tasks started");
+        self.traffic.started(id, first, &results);
         if let Some(call) = self.spawns.get_mut(&id).and_then(Spawn::call_mut) {
             call.refusals.add_from(from, refusals);
             self.resolve(id, first, &results, at);

@@ -4,6 +4,7 @@ use pvm_sched::policy::Policy;
 use pvm_wire::HostIndex;
 use pvm_wire::batch::Terms;
 use pvm_wire::queue::NodeTally;
+use pvm_wire::spawn::Pair;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The tasks of a spawn that wait, in its home daemon.
@@ -18,6 +19,8 @@ pub(crate) struct Placing {
     /// Tasks that failed on a host and wait for another.
     again: Vec<(u32, HostIndex)>,
     pub policy: Policy,
+    /// How much tasks are expected to talk to each other, by their numbers.
+    pub traffic: Vec<Pair>,
     /// A manager has told the nodes that tasks wait, and none has told them that none do.
     pub is_open: bool,
     /// What each node has been given.
@@ -33,6 +36,7 @@ impl Placing {
             unassigned: VecDeque::from([(0, count)]),
             again: Vec::new(),
             policy,
+            traffic: Vec::new(),
             is_open: false,
             tallies: BTreeMap::new(),
         }
@@ -41,6 +45,12 @@ impl Placing {
     /// Tasks that no node has been given: `T_c`.
     pub fn waiting(&self) -> u32 {
         self.unassigned.iter().map(|(_, count)| count).sum::<u32>() + self.again.len() as u32
+    }
+
+    /// Those that wait, in the order in which a host is given them that has failed none.
+    pub fn order(&self) -> Vec<u32> {
+        let again = self.again.iter().map(|&(number, _)| number);
+        again.chain(self.unassigned.iter().flat_map(|&(first, count)| first..first + count)).collect()
     }
 
     /// Takes up to `n` tasks out of those that wait, for a host: one that has failed a task gets it again only if there is

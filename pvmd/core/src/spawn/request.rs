@@ -5,6 +5,7 @@ use super::placing::Placing;
 use super::progress::{Call, Kind, Spawn};
 use super::split_place;
 use super::state::State;
+use super::traffic::Traffic;
 use crate::addresses::{Part, ReplyTo, SpawnId};
 use crate::decision::Decision;
 use crate::teams;
@@ -12,7 +13,7 @@ use pvm_sched::policy::Policy;
 use pvm_wire::calls::CallError;
 use pvm_wire::coscheduling::TEAM_VARIABLE;
 use pvm_wire::limits::BATCH_MAX;
-use pvm_wire::spawn::{SpawnRequest, entry, flags};
+use pvm_wire::spawn::{Pair, SpawnRequest, TRAFFIC_VARIABLE, entry, flags};
 use pvm_wire::{HostIndex, PvmError, Tid};
 use std::ffi::OsStr;
 use tracing::debug;
@@ -39,6 +40,14 @@ pub(super) fn demand(request: &SpawnRequest, machine: Policy) -> Result<Demand, 
             name.parse().map_err(|error| CallError { code, reason: format!("{error}") })?
         }
     };
+    if let Some(pair) = request.traffic.iter().find(|pair| pair.a.max(pair.b) >= count || pair.a == pair.b) {
+        let code = PvmError::BadParam.code();
+        let reason = format!(
+            "the traffic names tasks {} and {}: of {count} tasks it must name two, counted from 0",
+            pair.a, pair.b
+        );
+        return Err(CallError { code, reason });
+    }
     Ok(Demand { count, policy })
 }
 
@@ -83,6 +92,7 @@ impl Home {
             // The nodes tell their agents.
             policy.name().clone_into(&mut request.policy);
         }
+        let traffic = self.expect_traffic(id, policy, count, &mut request);
         let nowhere = no_host_for(&request);
         let pinned = match (&hosts[..], &kind) {
             (&[host], Kind::Call(_)) if names_host => Some(host),
@@ -95,6 +105,7 @@ impl Home {
             None => (State::Resting, Placing::new(hosts, newcomers, count, policy)),
         };
         let spawn = self.spawns.entry(id).or_insert(Spawn::new(spawner, request, state, kind, placing));
+        spawn.placing.traffic = traffic;
         match pinned {
             Some(host) => spawn.order(id, host, (0, count), None, at.out),
             None if refused => {
@@ -103,6 +114,28 @@ impl Home {
             }
             None => self.hand_out(id, 0, at),
         }
+    }
+}
+
+impl Home {
+    /// What a spawn's tasks are expected to say to each other, if its policy wants to know: what the spawner has said, or what was counted
+    /// earlier; then it is counted again.
+    fn expect_traffic(
+        &mut self,
+        id: SpawnId,
+        policy: Policy,
+        count: u32,
+        request: &mut SpawnRequest,
+    ) -> Vec<Pair> {
+        // Hosts need not know it.
+        let told = std::mem::take(&mut request.traffic);
+        if policy != Policy::GraphTheoretic || !told.is_empty() || !Traffic::is_counted(count) {
+            return told;
+        }
+        request.env.push(entry(TRAFFIC_VARIABLE, "1"));
+        let expected = self.traffic.expected(&request.file, count);
+        self.traffic.begin(id, &request.file, count);
+        expected
     }
 }
 

@@ -11,9 +11,10 @@ use super::{Runs, cell, series, text};
 use crate::report::{Plot, Report, Table};
 use crate::settings;
 use pvm_sched::allocation::{
-    Agents, Algorithm, Bidding, GraphTheoretic, Hierarchical, Local, Pull, ReceiverInitiated,
+    Agents, Algorithm, Bidding, GraphTheoretic, Hierarchical, Local, Managed, ReceiverInitiated,
     SenderInitiated, UpDown,
 };
+use pvm_sched::policy::Policy;
 
 /// The settings.
 #[derive(Clone, Debug, clap::Args)]
@@ -116,8 +117,10 @@ impl Kind {
             Self::Hierarchical => {
                 Box::new(Agents::new("hierarchical", hosts, None, || Hierarchical::default().staying()))
             }
-            Self::Graph => Box::new(GraphTheoretic),
-            Self::Pull => Box::new(Pull::default()),
+            Self::Graph => Box::new(Agents::new("graph-theoretic", hosts, None, GraphTheoretic::default)),
+            Self::Pull => {
+                Box::new(Agents::new("active pulling", hosts, None, || Managed::new(Policy::ActivePulling)))
+            }
         }
     }
 }

@@ -53,25 +53,8 @@ struct World {
 }
 
 impl Machines for World {
-    fn count(&self) -> usize {
-        self.hosts.count()
-    }
-
-    fn probe(&mut self, host: usize) -> Option<u32> {
-        self.messages += 2;
-        (host < self.hosts.count() && !self.hosts.is_away(host)).then(|| self.hosts.load(host))
-    }
-
-    fn own_load(&self, host: usize) -> u32 {
-        self.hosts.load(host)
-    }
-
     fn send(&mut self, messages: u64) {
         self.messages += messages;
-    }
-
-    fn random(&mut self, below: usize) -> usize {
-        self.random.below(below)
     }
 
     fn now(&self) -> u64 {

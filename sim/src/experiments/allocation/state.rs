@@ -72,7 +72,8 @@ impl Hosts {
     }
 
     /// Its processes.
-    pub fn load(&self, host: usize) -> u32 {
+    #[cfg(test)]
+    fn load(&self, host: usize) -> u32 {
         let Some(place) = self.places.get(host).filter(|place| place.runs < AWAY) else { return 0 };
         1 + self.queues.get(place.queue as usize).map_or(0, |queue| queue.len() as u32)
     }
