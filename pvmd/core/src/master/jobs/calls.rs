@@ -73,7 +73,7 @@ impl Jobs {
     }
 
     /// `from` is the host where it is submitted.
-    fn admit(&self, request: &JobRequest, from: HostIndex) -> Result<(String, Demand), String> {
+    pub(super) fn admit(&self, request: &JobRequest, from: HostIndex) -> Result<(String, Demand), String> {
         let count = request.tasks.count();
         if count > JOB_TASKS_MAX {
             return Err(format!("a job has {JOB_TASKS_MAX} tasks at most, not {count}"));
