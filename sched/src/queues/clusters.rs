@@ -115,15 +115,15 @@ impl<H: Copy + Ord> Scheduler<H> {
         let names: Vec<Option<&str>> = names.into_iter().collect();
         let place = |name: Option<&str>| names.binary_search(&name).unwrap_or(NOWHERE);
         let factors = self.factors();
-        let site = |name: &Option<&str>| Site {
+        let site = |name: Option<&str>| Site {
             free: 0,
-            factor: factors.get(name).copied().unwrap_or(1.0),
-            congestion: self.congestion(*name),
+            factor: factors.get(&name).copied().unwrap_or(1.0),
+            congestion: self.congestion(name),
         };
         let over = Over {
             strategy,
             home: place(demand.home.as_deref()),
-            sites: names.iter().map(site).collect(),
+            sites: names.iter().copied().map(site).collect(),
             site_of: hosts.into_iter().map(|(host, cluster)| (host, place(cluster))).collect(),
         };
         Placing { width, each, over: Some(over) }

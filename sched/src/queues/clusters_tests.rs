@@ -45,16 +45,16 @@ fn scheduler(strategy: Strategy) -> Scheduler<char> {
     scheduler
 }
 
-fn submit(scheduler: &mut Scheduler<char>, id: u64, queue: &str, demand: Demand) {
-    let (queue, demand) = scheduler.admit(Some(queue), "ann", &demand).expect("admitted");
+fn submit(scheduler: &mut Scheduler<char>, id: u64, queue: &str, demand: &Demand) {
+    let (queue, demand) = scheduler.admit(Some(queue), "ann", demand).expect("admitted");
     let pending = demand.tasks();
     scheduler.submit(id, queue, "ann", demand, pending, 0);
 }
 
 /// What a job gets when only one slot of `b` is free in the east.
-fn taken(strategy: Strategy, demand: Demand) -> Vec<(char, u32)> {
+fn taken(strategy: Strategy, demand: &Demand) -> Vec<(char, u32)> {
     let mut scheduler = scheduler(strategy);
-    submit(&mut scheduler, 1, "first", Demand { hosts: vec!["a".to_owned()], ..self::demand(3) });
+    submit(&mut scheduler, 1, "first", &Demand { hosts: vec!["a".to_owned()], ..self::demand(3) });
     submit(&mut scheduler, 2, "by", demand);
     let starts = scheduler.next(0);
     assert_eq!(starts[0], Start { job: 1, parts: vec![('a', 3)] });
@@ -63,16 +63,16 @@ fn taken(strategy: Strategy, demand: Demand) -> Vec<(char, u32)> {
 
 #[test]
 fn each_strategy_takes_the_clusters_in_its_order_and_few_hosts_of_each() {
-    assert_eq!(taken(Strategy::Bfnp, demand(3)), [('d', 3)], "the most free slots");
-    assert_eq!(taken(Strategy::Shfnp, demand(3)), [('c', 3)], "6 / 2 slots, not 8 / 4 or 1 / 1");
-    assert_eq!(taken(Strategy::Shfp, demand(3)), [('b', 1), ('c', 2)], "the fastest");
-    assert_eq!(taken(Strategy::Bfnp, demand(9)), [('d', 4), ('e', 4), ('c', 1)]);
-    assert_eq!(taken(Strategy::Scca, at_home(1, "east")), [('b', 1)], "it stays at home if it can");
-    assert_eq!(taken(Strategy::Scca, at_home(2, "east")), [('d', 2)], "another cluster, as a whole");
-    assert_eq!(taken(Strategy::NoShare, at_home(2, "east")), [], "it waits at home");
-    assert_eq!(taken(Strategy::NoShare, at_home(2, "north")), [('c', 2)]);
+    assert_eq!(taken(Strategy::Bfnp, &demand(3)), [('d', 3)], "the most free slots");
+    assert_eq!(taken(Strategy::Shfnp, &demand(3)), [('c', 3)], "6 / 2 slots, not 8 / 4 or 1 / 1");
+    assert_eq!(taken(Strategy::Shfp, &demand(3)), [('b', 1), ('c', 2)], "the fastest");
+    assert_eq!(taken(Strategy::Bfnp, &demand(9)), [('d', 4), ('e', 4), ('c', 1)]);
+    assert_eq!(taken(Strategy::Scca, &at_home(1, "east")), [('b', 1)], "it stays at home if it can");
+    assert_eq!(taken(Strategy::Scca, &at_home(2, "east")), [('d', 2)], "another cluster, as a whole");
+    assert_eq!(taken(Strategy::NoShare, &at_home(2, "east")), [], "it waits at home");
+    assert_eq!(taken(Strategy::NoShare, &at_home(2, "north")), [('c', 2)]);
     // Two tasks of a host's four slots need two hosts of the cluster.
-    assert_eq!(taken(Strategy::Scca, Demand { slots: 4, ..demand(2) }), [('d', 1), ('e', 1)]);
+    assert_eq!(taken(Strategy::Scca, &Demand { slots: 4, ..demand(2) }), [('d', 1), ('e', 1)]);
 }
 
 #[test]
@@ -85,12 +85,12 @@ fn the_least_congested_link_comes_first() {
         [1.0, 2.0, 4.0]
     );
     // It spans east and north, and asks 3 · 4 · 1 / 4 of each link.
-    submit(&mut scheduler, 1, "by", Demand { bandwidth: 3, ..demand(5) });
+    submit(&mut scheduler, 1, "by", &Demand { bandwidth: 3, ..demand(5) });
     let starts = scheduler.next(0);
     assert_eq!(starts, [Start { job: 1, parts: vec![('a', 3), ('b', 1), ('c', 1)] }], "all links are free");
     let congestion: Vec<f64> = scheduler.clusters().iter().map(|cluster| cluster.congestion).collect();
     assert_eq!(congestion, [1.0 / 3.0, 40.0 / 3.0, f64::INFINITY]);
-    submit(&mut scheduler, 2, "by", demand(9));
+    submit(&mut scheduler, 2, "by", &demand(9));
     assert_eq!(scheduler.next(0), [Start { job: 2, parts: vec![('d', 4), ('e', 4), ('c', 1)] }]);
 }
 
@@ -128,9 +128,9 @@ fn what_no_cluster_can_hold_is_refused_at_once() {
 fn a_job_waits_for_room_in_one_cluster_and_says_so() {
     let mut scheduler = scheduler(Strategy::Scca);
     for (id, host, width) in [(1, "c", 3), (2, "d", 4)] {
-        submit(&mut scheduler, id, "first", Demand { hosts: vec![host.to_owned()], ..demand(width) });
+        submit(&mut scheduler, id, "first", &Demand { hosts: vec![host.to_owned()], ..demand(width) });
     }
-    submit(&mut scheduler, 3, "by", demand(5));
+    submit(&mut scheduler, 3, "by", &demand(5));
     assert_eq!(scheduler.next(0).len(), 2);
     let reason = scheduler.reason(3, 0).expect("it waits");
     assert_eq!(reason, Reason::NoCluster { needs: 5, free: 4 });
@@ -153,9 +153,9 @@ fn tasks_end_for_a_job_in_one_cluster_only() {
     let queues = [scheduler.configuration().queues.clone(), vec![urgent]].concat();
     scheduler.configure(queues);
     let all = Demand { width: Width::Array { count: 18, at_once: None }, ..demand(18) };
-    submit(&mut scheduler, 1, "first", all);
+    submit(&mut scheduler, 1, "first", &all);
     assert_eq!(scheduler.next(0).len(), 1);
-    submit(&mut scheduler, 2, "urgent", demand(5));
+    submit(&mut scheduler, 2, "urgent", &demand(5));
     assert_eq!(scheduler.next(1), []);
     let stops = scheduler.stops(1);
     let [Stop { job: 1, parts }] = &stops[..] else { panic!("{stops:?}") };
