@@ -103,13 +103,13 @@ pub struct SubmitArgs {
     #[arg(short, long, value_name = "TIME", value_parser = quantity::time)]
     pub time: Option<u64>,
     /// What two tasks of a parallel program send each other: 500kbit, 40Mbit, 1Gbit per second
-    #[arg(long, value_name = "RATE", value_parser = quantity::bandwidth, requires = "width")]
+    #[arg(long, value_name = "RATE", value_parser = quantity::bandwidth, requires = "width", conflicts_with = "array")]
     pub bandwidth: Option<u64>,
     /// The run time of a parallel program in the fastest cluster [default: that of earlier runs, else --time]
-    #[arg(long, value_name = "TIME", value_parser = quantity::time, requires = "width")]
+    #[arg(long, value_name = "TIME", value_parser = quantity::time, requires = "width", conflicts_with = "array")]
     pub expect: Option<u64>,
     /// How much longer it takes when it spans clusters whose links are free [default: that of earlier runs]
-    #[arg(long, value_name = "TIME", value_parser = quantity::time, requires = "width")]
+    #[arg(long, value_name = "TIME", value_parser = quantity::time, requires = "width", conflicts_with = "array")]
     pub communication: Option<u64>,
     /// Memory that each process of a task may have, and all together: 512M, 4G
     #[arg(short, long, value_name = "SIZE", value_parser = quantity::size)]
