@@ -5,7 +5,8 @@ use pvm_wire::PvmError;
 use pvm_wire::calls::jobs::AskJobs;
 use pvm_wire::calls::loads::ListLoads;
 use pvm_wire::jobs::{
-    ClusterRecord, Expected, JobAnswer, JobCall, JobId, JobRecord, JobRequest, QueueRecord, WantedList,
+    ClusterRecord, Expected, HostCluster, JobAnswer, JobCall, JobId, JobRecord, JobRequest, QueueRecord,
+    WantedList,
 };
 use pvm_wire::loads::LoadRecord;
 use std::result;
@@ -117,6 +118,14 @@ impl Task {
     pub fn clusters(&mut self) -> Result<Vec<ClusterRecord>> {
         match self.ask_jobs(JobCall::Clusters)? {
             JobAnswer::Clusters(clusters) => Ok(clusters),
+            _ => Err(wrong_kind()),
+        }
+    }
+
+    /// The clusters of hosts (`cluster=` of the hostfile), how much of them is free, and how congested their links are.
+    pub fn host_clusters(&mut self) -> Result<Vec<HostCluster>> {
+        match self.ask_jobs(JobCall::HostClusters)? {
+            JobAnswer::HostClusters(clusters) => Ok(clusters),
             _ => Err(wrong_kind()),
         }
     }

@@ -285,18 +285,10 @@ pub use pvm_wire::incident::signal_of;
 /// # Ok::<(), pvm3::Error>(())
 /// ```
 #[doc(inline)]
-pub use pvm_wire::jobs::{ClusterRecord, JobRecord, JobState, LentRecord, Origin as JobOrigin, QueueRecord};
-/// What waits for room, and hosts that a program can add for it: [`Task::wanted_by_jobs`].
-///
-/// ```no_run
-/// # let mut task = pvm3::Task::enrol()?;
-/// let wanted = task.wanted_by_jobs(None, None)?;
-/// let slots: u64 = wanted.jobs.iter().map(|job| u64::from(job.tasks) * u64::from(job.slots)).sum();
-/// println!("jobs wait for {slots} slots");
-/// # Ok::<(), pvm3::Error>(())
-/// ```
-#[doc(inline)]
-pub use pvm_wire::jobs::{Expected as ExpectedHosts, WantedList, WantedRecord};
+pub use pvm_wire::jobs::{
+    ClusterRecord, ClusterShare, HostCluster, JobRecord, JobState, LentRecord, Origin as JobOrigin,
+    QueueRecord, RunRecord,
+};
 /// What is submitted to a queue: [`Task::submit`].
 ///
 /// ```no_run
@@ -310,7 +302,18 @@ pub use pvm_wire::jobs::{Expected as ExpectedHosts, WantedList, WantedRecord};
 /// # Ok::<(), pvm3::Error>(())
 /// ```
 #[doc(inline)]
-pub use pvm_wire::jobs::{JobId, JobRequest, TaskProgram, Tasks as JobTasks};
+pub use pvm_wire::jobs::{Expectation, JobId, JobRequest, TaskProgram, Tasks as JobTasks};
+/// What waits for room, and hosts that a program can add for it: [`Task::wanted_by_jobs`].
+///
+/// ```no_run
+/// # let mut task = pvm3::Task::enrol()?;
+/// let wanted = task.wanted_by_jobs(None, None)?;
+/// let slots: u64 = wanted.jobs.iter().map(|job| u64::from(job.tasks) * u64::from(job.slots)).sum();
+/// println!("jobs wait for {slots} slots");
+/// # Ok::<(), pvm3::Error>(())
+/// ```
+#[doc(inline)]
+pub use pvm_wire::jobs::{Expected as ExpectedHosts, WantedList, WantedRecord};
 /// How busy a host is: [`Task::loads`].
 ///
 /// ```no_run

@@ -453,6 +453,8 @@ impl Identity {
         // Where the hostfile gives speeds, nothing is compared with this host's.
         let given = plan.own.speed.or(plan.hostfile.gives_speeds().then_some(1000));
         let capability = given.map_or_else(capability::measure, f64::from);
+        let clusters = plan.hostfile.clusters().into_keys().collect();
+        let queues = queues_file::read(settings.queues.as_deref(), &clusters).map_err(Mistake)?;
         let config = Config {
             name: plan.name,
             speed: plan.own.speed,
@@ -470,7 +472,8 @@ impl Identity {
                 timeout: settings.start_timeout,
             },
             succession: settings.succession(authority.export()?),
-            queues: queues_file::read(settings.queues.as_deref()).map_err(Mistake)?,
+            queues,
+            cluster: plan.own.cluster,
             ..common_config(settings)
         };
         let bind = Ipv4Addr::UNSPECIFIED.into();
@@ -546,6 +549,7 @@ fn common_config(settings: &Settings) -> Config {
         watched_max: settings.watched_max as usize,
         host_timeout: settings.host_timeout,
         limits: settings.limits.clone(),
+        cluster: None,
         queues: Configuration::default(),
         saved: Saved::default(),
         stamp: None,

@@ -17,6 +17,7 @@ pub struct JobScene {
     pub machine: Machine,
     /// The user's folder.
     pub folder: TempDir,
+    hostfile: Option<String>,
 }
 
 impl JobScene {
@@ -27,26 +28,36 @@ impl JobScene {
 
     /// A machine whose daemons have a variable more.
     pub fn with_variable(check: &str, name: &str, value: &str) -> Option<Self> {
-        Self::with(check, "[[queue]]\nname = \"default\"\n", Some((name, value)))
+        Self::with(check, "[[queue]]\nname = \"default\"\n", None, Some((name, value)))
     }
 
     /// A machine with this file of queues, `queues.toml` in the folder.
     pub fn with_queues(check: &str, queues: &str) -> Option<Self> {
-        Self::with(check, queues, None)
+        Self::with(check, queues, None, None)
     }
 
-    fn with(check: &str, queues: &str, variable: Option<(&str, &str)>) -> Option<Self> {
+    /// A machine of three hosts, `h1` to `h3`, with this hostfile and this file of queues.
+    pub fn with_hostfile(check: &str, queues: &str, hostfile: &str) -> Option<Self> {
+        Self::with(check, queues, Some(hostfile), None)
+    }
+
+    fn with(
+        check: &str,
+        queues: &str,
+        hostfile: Option<&str>,
+        variable: Option<(&str, &str)>,
+    ) -> Option<Self> {
         let ours = Installation::ours_only(check)?;
         let folder = TempDir::with_prefix("pvm-jobs-").expect("a folder");
         fs::write(folder.path().join("queues.toml"), queues).expect("a file of queues");
-        let machine = start(&ours, folder.path(), variable);
-        Some(Self { machine, folder })
+        let machine = start(&ours, folder.path(), hostfile, variable);
+        Some(Self { machine, folder, hostfile: hostfile.map(str::to_owned) })
     }
 
     /// The machine has ended: another one with the same folder.
     pub fn start_again(&mut self) {
         let ours = self.machine.installation().clone();
-        self.machine = start(&ours, self.folder.path(), None);
+        self.machine = start(&ours, self.folder.path(), self.hostfile.as_deref(), None);
     }
 
     /// A command of `pvm`, in the user's folder, for a daemon of the machine.
@@ -115,8 +126,14 @@ impl JobScene {
     }
 }
 
-fn start(ours: &Installation, folder: &Path, variable: Option<(&str, &str)>) -> Machine {
+fn start(
+    ours: &Installation,
+    folder: &Path,
+    hostfile: Option<&str>,
+    variable: Option<(&str, &str)>,
+) -> Machine {
     let plan = Plan::of(ours).local_hosts(3).variable("PVM_STATE", folder.join("state"));
+    let plan = hostfile.into_iter().fold(plan, Plan::hostfile);
     let plan = plan.variable("PVM_QUEUES", folder.join("queues.toml"));
     let plan = variable.into_iter().fold(plan, |plan, (name, value)| plan.variable(name, value));
     // The file of jobs is that of the machine with the same name.

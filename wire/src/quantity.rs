@@ -1,4 +1,4 @@
-//! Times and sizes, as people write them in commands and in the file of queues.
+//! Times, sizes and bandwidths, as people write them in commands, in hostfiles and in the file of queues.
 
 /// Milliseconds of a time: `90` or `90s`, `15m`, `1h30m`, `2d`, `1:30:00`.
 pub fn time(text: &str) -> Result<u64, String> {
@@ -19,6 +19,38 @@ pub fn size(text: &str) -> Result<u64, String> {
     let sizes = [('K', 1 << 10), ('M', 1 << 20), ('G', 1 << 30), ('T', 1 << 40)];
     let bytes = units(&plain.to_ascii_uppercase(), &sizes, 1);
     bytes.filter(|bytes| *bytes > 0).ok_or_else(|| format!("{text:?} is no size: write 512K, 100M or 4G"))
+}
+
+/// The units of bandwidths, the greatest first.
+const RATES: [(&str, u64); 5] =
+    [("Tbit", 1_000_000_000_000), ("Gbit", 1_000_000_000), ("Mbit", 1_000_000), ("kbit", 1000), ("bit", 1)];
+/// The greatest bandwidth, in bits per second: sums over all tasks of all jobs stay finite.
+pub const BANDWIDTH_MAX: u64 = 1_000_000_000_000;
+
+/// Bits per second of a bandwidth: `40Mbit`, `1Gbit`, `2.5Gbit`, `100Mbit/s`, in powers of 1000; a terabit at most.
+pub fn bandwidth(text: &str) -> Result<u64, String> {
+    let wrong =
+        || format!("{text:?} is no bandwidth: write 500kbit, 40Mbit, 1Gbit or 2.5Gbit, and 1Tbit at most");
+    let plain = text.strip_suffix("/s").unwrap_or(text);
+    let (number, unit) = plain.split_at(plain.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(wrong)?);
+    let (_, unit) = RATES.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).ok_or_else(wrong)?;
+    // No sign, no exponent.
+    let is_plain = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') && number.len() <= 20;
+    let number: f64 = number.parse().ok().filter(|_| is_plain).ok_or_else(wrong)?;
+    let bits = (number * unit as f64).round();
+    if (1.0..=BANDWIDTH_MAX as f64).contains(&bits) { Ok(bits as u64) } else { Err(wrong()) }
+}
+
+/// A bandwidth in bits per second, as [`bandwidth`] takes it.
+pub fn bandwidth_text(bits: u64) -> String {
+    let (name, unit) = RATES.into_iter().find(|(_, unit)| bits >= *unit).unwrap_or(("bit", 1));
+    let (whole, rest) = (bits / unit, bits % unit);
+    if rest == 0 {
+        return format!("{whole}{name}");
+    }
+    let digits = unit.ilog10() as usize;
+    let fraction = format!("{rest:0digits$}");
+    format!("{whole}.{}{name}", fraction.trim_end_matches('0'))
 }
 
 /// Numbers with units, one after the other; a number alone has the last one.
@@ -42,6 +74,44 @@ fn units(text: &str, known: &[(char, u64)], alone: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bandwidths() {
+        for (text, bits, shown) in [
+            ("40Mbit", 40_000_000, "40Mbit"),
+            ("1Gbit/s", 1_000_000_000, "1Gbit"),
+            ("2.5gbit", 2_500_000_000, "2.5Gbit"),
+            ("1500kbit", 1_500_000, "1.5Mbit"),
+            ("7bit", 7, "7bit"),
+            ("1Tbit", 1_000_000_000_000, "1Tbit"),
+        ] {
+            assert_eq!(bandwidth(text), Ok(bits), "{text}");
+            assert_eq!(bandwidth_text(bits), shown);
+            assert_eq!(bandwidth(shown), Ok(bits));
+        }
+        assert_eq!(
+            (bandwidth_text(0), bandwidth_text(1_000_001)),
+            ("0bit".to_owned(), "1.000001Mbit".to_owned())
+        );
+        for wrong in [
+            "",
+            "40",
+            "Mbit",
+            "40M",
+            "40MB",
+            "-1Mbit",
+            "1e3Mbit",
+            ".Mbit",
+            "1.2.3Mbit",
+            "0Mbit",
+            "0.4bit",
+            "2Tbit",
+            "infbit",
+            "1 Mbit",
+        ] {
+            assert!(bandwidth(wrong).is_err_and(|error| error.contains("is no bandwidth")), "{wrong}");
+        }
+    }
 
     #[test]
     fn times_and_sizes() {

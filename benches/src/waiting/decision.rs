@@ -26,10 +26,17 @@ pub fn seconds(jobs: u64) -> f64 {
 /// One of two slots is in use; all other jobs need both.
 fn scheduler(jobs: u64) -> Scheduler<u32> {
     let mut scheduler = Scheduler::new(vec![Queue::open("default")], Rules::default());
-    let host = Host { name: "h1".to_owned(), arch: "LINUX64".to_owned(), capability: 1000.0, slots: 2 };
+    let host = Host {
+        name: "h1".to_owned(),
+        arch: "LINUX64".to_owned(),
+        capability: 1000.0,
+        slots: 2,
+        cluster: None,
+    };
     scheduler.host_joined(1, host);
     let mut submit = |id, width: Width, user: u64| {
-        let demand = Demand { width, slots: 1, time: None, memory: None, hosts: Vec::new() };
+        let demand =
+            Demand { width, slots: 1, time: None, memory: None, hosts: Vec::new(), bandwidth: 0, home: None };
         let pending = demand.tasks();
         scheduler.submit(id, "default".to_owned(), &format!("user{user}"), demand, pending, 0);
     };

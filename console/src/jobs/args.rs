@@ -32,6 +32,9 @@ pub enum JobCommand {
     /// List the queues and clusters
     #[command(after_help = QUEUES_EXAMPLES)]
     Queues(QueuesArgs),
+    /// List the clusters of hosts and their links
+    #[command(after_help = CLUSTERS_EXAMPLES)]
+    Clusters(PlainArgs),
     /// Show how busy the hosts are
     #[command(after_help = LOAD_EXAMPLES)]
     Load(PlainArgs),
@@ -45,7 +48,7 @@ impl JobCommand {
     pub fn is_json(&self) -> bool {
         match self {
             Self::Submit(args) => args.output_format.json,
-            Self::Jobs(args) | Self::Load(args) => args.output.json,
+            Self::Jobs(args) | Self::Clusters(args) | Self::Load(args) => args.output.json,
             Self::Queues(args) => args.output.json,
             Self::Job(args)
             | Self::Wait(args)
@@ -75,6 +78,7 @@ Examples:
   pvm submit --array 1-200 --name sweep ./run.sh      PVM_JOB_TASK is 1 to 200
   pvm submit --array 1-200%10 --time 2h ./run.sh      ten at a time, two hours each
   pvm submit -n 16 --queue long ./parallel            16 tasks at once
+  pvm submit -n 16 --bandwidth 40Mbit ./parallel      the same, and what two of them send each other
   pvm submit --after 7 ./collect                      when job 7 has ended well
   pvm submit --wait ./test && echo passed";
 
@@ -98,6 +102,15 @@ pub struct SubmitArgs {
     /// The longest run time of a task: 90s, 15m, 1h30m, 2d. Then it gets SIGTERM, and SIGKILL after 5 s
     #[arg(short, long, value_name = "TIME", value_parser = quantity::time)]
     pub time: Option<u64>,
+    /// What two tasks of a parallel program send each other: 500kbit, 40Mbit, 1Gbit per second
+    #[arg(long, value_name = "RATE", value_parser = quantity::bandwidth, requires = "width", conflicts_with = "array")]
+    pub bandwidth: Option<u64>,
+    /// The run time of a parallel program in the fastest cluster [default: that of earlier runs, else --time]
+    #[arg(long, value_name = "TIME", value_parser = quantity::time, requires = "width", conflicts_with = "array")]
+    pub expect: Option<u64>,
+    /// How much longer it takes when it spans clusters whose links are free [default: that of earlier runs]
+    #[arg(long, value_name = "TIME", value_parser = quantity::time, requires = "width", conflicts_with = "array")]
+    pub communication: Option<u64>,
     /// Memory that each process of a task may have, and all together: 512M, 4G
     #[arg(short, long, value_name = "SIZE", value_parser = quantity::size)]
     pub mem: Option<u64>,
@@ -183,6 +196,16 @@ is a mistake in it, the exit status is 1 and the queues stay as they are. Jobs t
 Examples:
   pvm queues                                 priority, properties, jobs that wait, slots in use
   pvm queues --reload                        after a change of the file";
+
+const CLUSTERS_EXAMPLES: &str = "\
+Clusters are those of the hostfile (cluster=NAME of a host, and lines link=NAME bw=1Gbit). H says how much longer
+than in the fastest cluster a task takes. DEMAND is what running parallel jobs ask of the link, by the bandwidth
+that they were submitted with; CONGESTION is the bandwidth of the link divided by it, and the link is congested
+below 1. The line - is of the hosts without a cluster, which have no link.
+
+Examples:
+  pvm clusters
+  pvm clusters --json | jq '.clusters[] | {name, free, congestion}'";
 
 const LOAD_EXAMPLES: &str = "\
 1, 5 and 15 MIN are average numbers of processes that run or want to. CPU is the part of all cores that was

@@ -1,6 +1,7 @@
 //! The queues at the shell: jobs are submitted, listed and changed.
 
 pub mod args;
+mod clusters;
 mod loads;
 pub(crate) mod tables;
 
@@ -8,7 +9,7 @@ use crate::commands::{Report, print};
 use crate::run::find;
 use anyhow::{Context, Result, bail};
 use args::{JobCommand, SubmitArgs};
-use pvm3::{JobId, JobRecord, JobRequest, JobTasks, Task, login_name};
+use pvm3::{Expectation, JobId, JobRecord, JobRequest, JobTasks, Task, login_name};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::path::Path;
@@ -26,6 +27,10 @@ pub fn run(command: &JobCommand) -> Result<u8> {
         JobCommand::Hold(args) => changed(&args.ids, task.hold_jobs(&args.ids)?),
         JobCommand::Release(args) => changed(&args.ids, task.release_jobs(&args.ids)?),
         JobCommand::Queues(args) => queues(&mut task, args.reload)?,
+        JobCommand::Clusters(_) => {
+            let clusters = task.host_clusters()?;
+            Report { text: clusters::table(&clusters), json: clusters::json(&clusters), failed: false }
+        }
         JobCommand::Load(_) => {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
             let loads = task.loads()?;
@@ -98,6 +103,11 @@ fn request(args: &SubmitArgs) -> Result<JobRequest> {
         after: args.after.clone(),
         restarts: args.restart,
         is_held: args.hold,
+        expectation: Expectation {
+            bandwidth: args.bandwidth.unwrap_or(0),
+            run: args.expect,
+            communication: args.communication,
+        },
         ..request
     })
 }

@@ -1,6 +1,7 @@
 //! Jobs and queues, as tables and as JSON.
 
-use pvm3::{ClusterRecord, JobRecord, JobState, JobTasks, QueueRecord};
+use pvm_wire::quantity;
+use pvm3::{ClusterRecord, ClusterShare, JobRecord, JobState, JobTasks, QueueRecord};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -88,14 +89,30 @@ pub fn job(job: &JobRecord) -> String {
         ("cancelled", job.cancelled.to_string()),
         ("restarts", job.restarts.to_string()),
         ("hosts", job.hosts.join(", ")),
+        ("clusters", shares(&job.run.clusters)),
+        ("bandwidth", rate(job.run.bandwidth)),
         ("submitted", time(Some(job.submitted))),
         ("started", time(job.started)),
+        ("predicted end", job.run.predicted.map_or_else(String::new, moment)),
         ("ended", time(job.ended)),
         ("CPU time", duration(job.cpu / 1000)),
         ("memory", size(job.memory)),
     ];
     let shown = rows.into_iter().filter(|(_, value)| !value.is_empty());
     shown.fold(String::new(), |text, (name, value)| format!("{text}{name:<14} {value}\n"))
+}
+
+/// Tasks by cluster; nothing if they have only hosts without one.
+fn shares(clusters: &[ClusterShare]) -> String {
+    if clusters.iter().all(|share| share.cluster.is_none()) {
+        return String::new();
+    }
+    let text = |share: &ClusterShare| format!("{} {}", share.cluster.as_deref().unwrap_or("-"), share.tasks);
+    clusters.iter().map(text).collect::<Vec<_>>().join(", ")
+}
+
+fn rate(bits: u64) -> String {
+    if bits == 0 { String::new() } else { format!("{}/s between two tasks", quantity::bandwidth_text(bits)) }
 }
 
 /// A line per queue.
@@ -135,6 +152,7 @@ pub fn job_json(job: &JobRecord) -> Value {
         JobTasks::Rigid(_) => (0, None, true),
     };
     let command: Vec<String> = job.command.iter().map(|word| word.display().to_string()).collect();
+    let share = |share: &ClusterShare| json!({ "cluster": share.cluster, "tasks": share.tasks });
     json!({
         "id": job.id.0, "name": job.name, "user": job.user, "queue": job.queue, "state": job.state.name(),
         "reason": job.reason, "command": command, "directory": job.directory.display().to_string(),
@@ -143,6 +161,8 @@ pub fn job_json(job: &JobRecord) -> Value {
         "cancelled": job.cancelled, "restarts": job.restarts, "hosts": job.hosts,
         "submitted_ms": job.submitted, "started_ms": job.started, "ended_ms": job.ended,
         "cpu_us": job.cpu, "memory_bytes": job.memory, "status": job.status,
+        "clusters": job.run.clusters.iter().map(share).collect::<Vec<_>>(),
+        "predicted_end_ms": job.run.predicted, "bandwidth_bps": job.run.bandwidth,
     })
 }
 
@@ -218,7 +238,7 @@ pub fn is_good(job: &JobRecord) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pvm3::JobId;
+    use pvm3::{JobId, RunRecord};
 
     fn record() -> JobRecord {
         JobRecord {
@@ -248,6 +268,7 @@ mod tests {
             lent: None,
             origin: None,
             may_be_lent: false,
+            run: RunRecord::default(),
         }
     }
 
@@ -274,6 +295,31 @@ mod tests {
             (&json["id"], &json["state"], &json["at_once"]),
             (&json!(17), &json!("running"), &json!(10))
         );
+    }
+
+    #[test]
+    fn a_parallel_job_over_clusters_has_a_predicted_end() {
+        let share =
+            |cluster: Option<&str>, tasks| ClusterShare { cluster: cluster.map(str::to_owned), tasks };
+        let clusters = vec![share(None, 1), share(Some("east"), 3)];
+        let run = RunRecord { clusters, predicted: Some(90_000), bandwidth: 40_000_000 };
+        let record = JobRecord { tasks: JobTasks::Rigid(4), run, ..record() };
+        let text = job(&record);
+        assert!(text.contains("clusters       - 1, east 3\n"), "{text}");
+        assert!(text.contains("bandwidth      40Mbit/s between two tasks\n"), "{text}");
+        let lines: Vec<&str> = text.lines().filter(|line| line.contains("end")).collect();
+        assert!(
+            lines[0].starts_with("predicted end  ") && lines[1].starts_with("ended          -"),
+            "{text}"
+        );
+        let json = job_json(&record);
+        assert_eq!(
+            (&json["predicted_end_ms"], &json["bandwidth_bps"], &json["clusters"][1]["tasks"]),
+            (&json!(90_000), &json!(40_000_000), &json!(3))
+        );
+        let plain = RunRecord { clusters: vec![share(None, 4)], ..RunRecord::default() };
+        let plain = job(&JobRecord { run: plain, ..record });
+        assert!(!plain.contains("clusters") && !plain.contains("predicted"), "{plain}");
     }
 
     #[test]

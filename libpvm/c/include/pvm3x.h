@@ -97,6 +97,9 @@ struct pvmjobspec {
 	char *const *js_hosts;          /* hosts it may run on (* stands for any text), then NULL; NULL: all */
 	long long js_time;              /* longest run time of a task, milliseconds; 0: that of the queue */
 	long long js_memory;            /* most memory of each process, bytes; 0: that of the queue */
+	long long js_bandwidth;         /* with js_width: bits per second between two tasks; 0: none */
+	long long js_expect;            /* run time in the fastest cluster, milliseconds; 0: that of earlier runs */
+	long long js_communication;     /* added when it spans clusters on free links, milliseconds; 0: likewise */
 };
 
 /* Values of ji_state. A job has ended from PvmJobDone on. */
@@ -139,6 +142,7 @@ struct pvmjobinfo {
 	long long ji_ended;
 	long long ji_cpu;               /* CPU time of tasks that have ended, microseconds */
 	long long ji_memory;            /* most memory that one of them has used, bytes */
+	long long ji_predicted;         /* end of a parallel program by the model of co-allocation; 0: not known */
 };
 
 /* A queue. */

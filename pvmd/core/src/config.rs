@@ -68,6 +68,8 @@ pub struct Config {
     pub host_timeout: Duration,
     /// Bounds of what the daemon keeps in memory.
     pub limits: Limits,
+    /// The cluster that it belongs to. The master's: it knows those of other hosts.
+    pub cluster: Option<String>,
     /// The queues that jobs are submitted to, and the clusters of hosts. The master's.
     pub queues: Configuration,
     /// What is on disk of earlier jobs. The master's.
@@ -219,6 +221,7 @@ impl Config {
             watched_max: 256,
             host_timeout: Duration::from_secs(3),
             limits: Limits::default(),
+            cluster: None,
             queues: Configuration::default(),
             saved: Saved::default(),
             stamp: None,

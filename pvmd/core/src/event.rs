@@ -11,6 +11,7 @@ use pvm_wire::jobs::Stamp;
 use pvm_wire::slave::Fingerprint;
 use pvm_wire::{FragmentHeader, HostIndex, PvmError, Tid};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
 use std::process::ExitStatus;
@@ -571,7 +572,10 @@ pub enum Action {
         vmid: Option<String>,
     },
     /// Read the file of queues again; answered by `QueuesRead`.
-    ReadQueues,
+    ReadQueues {
+        /// The names of clusters of hosts.
+        clusters: BTreeSet<String>,
+    },
     /// Write jobs to disk, all of them or none; answered by `JobsSaved`. One is under way at a time.
     SaveJobs {
         /// Its number.

@@ -459,7 +459,9 @@ impl Running {
             Action::LogOutput { tid, line } => driver.log.line(&format!("[{tid}] {line}")),
             Action::SaveJobs { serial, changes, state } => driver.jobs.save(serial, changes, state),
             Action::ReadSaved => return Some(Event::SavedRead { saved: JobStore::peek(driver.jobs.path()) }),
-            Action::ReadQueues => return Some(Event::QueuesRead { result: queues_file::read_again() }),
+            Action::ReadQueues { clusters } => {
+                return Some(Event::QueuesRead { result: queues_file::read_again(&clusters) });
+            }
             Action::DiscardLog => driver.log.discard(),
             Action::Exit { reason } => self.reason = Some(reason),
         }

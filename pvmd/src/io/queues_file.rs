@@ -1,6 +1,7 @@
 //! The file of queues and clusters, in TOML. A mistake is reported with its line, and nothing of the file counts.
 
 use crate::io::settings;
+use pvm_sched::coallocation::Strategy;
 use pvm_sched::queues::{Cluster, Configuration, HostState, Hours, Limits, Queue};
 use pvm_wire::quantity;
 use serde::Deserialize;
@@ -56,6 +57,8 @@ struct Entry {
     one_parallel_job_per_host: bool,
     #[serde(default)]
     preempts: Vec<String>,
+    #[serde(default, deserialize_with = "strategy")]
+    coallocation: Option<Strategy>,
     #[serde(default, deserialize_with = "time")]
     max_time: Option<u64>,
     #[serde(default, deserialize_with = "size")]
@@ -84,6 +87,15 @@ fn size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
 
 fn hours<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Hours>, D::Error> {
     String::deserialize(from)?.parse().map(Some).map_err(D::Error::custom)
+}
+
+fn strategy<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Strategy>, D::Error> {
+    let text = String::deserialize(from)?;
+    let named = Strategy::REAL.into_iter().find(|strategy| strategy.name().eq_ignore_ascii_case(&text));
+    let known = || Strategy::REAL.map(|strategy| strategy.name().to_ascii_lowercase()).join(", ");
+    let wrong =
+        || D::Error::custom(format!("{text:?} is no strategy of co-allocation: there are {}", known()));
+    named.map(Some).ok_or_else(wrong)
 }
 
 /// A part of all cores, as thousandths.
@@ -118,26 +130,26 @@ impl From<Entry> for Queue {
             load: entry.max_load,
             one_parallel: entry.one_parallel_job_per_host,
         };
-        let Entry { name, priority, aging, hosts, hours, preempts, .. } = entry;
-        Self { name, priority, aging, hosts, when, hours, preempts, limits }
+        let Entry { name, priority, aging, hosts, hours, preempts, coallocation, .. } = entry;
+        Self { name, priority, aging, hosts, when, hours, preempts, coallocation, limits }
     }
 }
 
-/// The queues and clusters of a file; without a file one queue that takes everything.
-pub fn read(path: Option<&Path>) -> Result<Configuration, String> {
+/// The queues and clusters of a file; without a file one queue that takes everything. The names are those of clusters of hosts.
+pub fn read(path: Option<&Path>, of_hosts: &BTreeSet<String>) -> Result<Configuration, String> {
     let Some(path) = path else { return Ok(vec![Queue::open(DEFAULT)].into()) };
     let shown = path.display();
     let text = fs::read_to_string(path).map_err(|error| format!("{shown}: {}", pvm_wire::plain(&error)))?;
-    parse(&text).map_err(|reason| format!("{shown}: {reason}"))
+    parse(&text, of_hosts).map_err(|reason| format!("{shown}: {reason}"))
 }
 
 /// The same from where the settings say that the file is: the usual one may be there now that was not at the start.
-pub fn read_again() -> Result<Configuration, String> {
+pub fn read_again(of_hosts: &BTreeSet<String>) -> Result<Configuration, String> {
     let path = settings::queues().map_err(|error| error.to_string())?;
-    read(path.as_deref())
+    read(path.as_deref(), of_hosts)
 }
 
-fn parse(text: &str) -> Result<Configuration, String> {
+fn parse(text: &str, of_hosts: &BTreeSet<String>) -> Result<Configuration, String> {
     let File { queue, cluster } = toml::from_str(text).map_err(|error| {
         let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
         let line = line.map(|line| format!("line {line}: ")).unwrap_or_default();
@@ -154,15 +166,21 @@ fn parse(text: &str) -> Result<Configuration, String> {
     if let Some(twice) = cluster.iter().find(|entry| !names.insert(&entry.name)) {
         return Err(format!("there are two clusters {}", twice.name));
     }
+    if let Some(both) = cluster.iter().find(|entry| of_hosts.contains(&entry.name)) {
+        let name = &both.name;
+        return Err(format!(
+            "cluster {name}: hosts of the machine are in a cluster of this name (cluster={name} in the hostfile); give one of them another name"
+        ));
+    }
     let queues = queue.into_iter().map(Queue::from).collect();
     let all = Configuration { queues, clusters: cluster.into_iter().map(Cluster::from).collect() };
-    all.queues.iter().try_for_each(|queue| check(queue, &all)).map(|()| all)
+    all.queues.iter().try_for_each(|queue| check(queue, &all, of_hosts)).map(|()| all)
 }
 
 /// What a queue says of other queues and of clusters.
-fn check(queue: &Queue, all: &Configuration) -> Result<(), String> {
+fn check(queue: &Queue, all: &Configuration, of_hosts: &BTreeSet<String>) -> Result<(), String> {
     let name = &queue.name;
-    if let Some(cluster) = all.unknown_cluster(&queue.hosts) {
+    if let Some(cluster) = all.unknown_cluster(&queue.hosts, |name| of_hosts.contains(name)) {
         return Err(format!("queue {name}, hosts: there is no cluster {cluster}"));
     }
     for other in &queue.preempts {
@@ -181,6 +199,10 @@ fn check(queue: &Queue, all: &Configuration) -> Result<(), String> {
 mod tests {
     use super::*;
 
+    fn parse(text: &str) -> Result<Configuration, String> {
+        super::parse(text, &BTreeSet::from(["east".to_owned()]))
+    }
+
     const FILE: &str = "# Short jobs first.\n[[queue]]\nname = \"short\"\npriority = 10\nmax-time = \"1h\"\n\
         max-memory = \"4G\"\nhosts = [\"node*\"]\naging = \"2h\"\n\n[[queue]]\nname = \"long\"\nmax-running = 8\n";
 
@@ -194,7 +216,7 @@ mod tests {
         );
         assert_eq!((short.aging, &short.hosts[..]), (Some(7_200_000), &["node*".to_owned()][..]));
         assert_eq!((long.name.as_str(), long.limits.running, long.hosts.len()), ("long", Some(8), 0));
-        assert_eq!(read(None).unwrap().queues, [Queue::open("default")]);
+        assert_eq!(read(None, &BTreeSet::new()).unwrap().queues, [Queue::open("default")]);
     }
 
     const HOSTS: &str = "[[cluster]]\nname = \"strong\"\nmin-speed = 900.0\nmin-memory = \"8G\"\n\n\
@@ -224,6 +246,34 @@ mod tests {
     }
 
     #[test]
+    fn queues_place_parallel_jobs_over_clusters_of_hosts() {
+        let text = "[[queue]]\nname = \"wide\"\nhosts = [\"@east\"]\ncoallocation = \"no-share\"\n";
+        assert_eq!(parse(text).unwrap().queues[0].coallocation, Some(Strategy::NoShare));
+        assert_eq!(parse(FILE).unwrap().queues[0].coallocation, None);
+        for strategy in Strategy::REAL {
+            let name = strategy.name().to_ascii_lowercase();
+            assert_eq!(
+                parse(&text.replace("no-share", &name)).unwrap().queues[0].coallocation,
+                Some(strategy)
+            );
+        }
+        for wrong in ["idea", "best", ""] {
+            let told = parse(&text.replace("no-share", wrong)).expect_err("no strategy");
+            let known = "there are bfnp, sncp, shfp, shfnp, scca, no-share";
+            assert_eq!(told, format!("line 4: {wrong:?} is no strategy of co-allocation: {known}"));
+        }
+        assert_eq!(
+            parse(&text.replace("@east", "@west")).expect_err("no cluster"),
+            "queue wide, hosts: there is no cluster west"
+        );
+        let clash = parse(&format!("[[cluster]]\nname = \"east\"\n{text}")).expect_err("two of a name");
+        assert!(
+            clash.starts_with("cluster east: hosts of the machine are in a cluster of this name"),
+            "{clash}"
+        );
+    }
+
+    #[test]
     fn mistakes_are_named_with_their_lines() {
         let told = |from: &str, to: &str| parse(&FILE.replace(from, to)).expect_err("a mistake");
         assert!(told("max-running", "max-runing").contains("line 12: unknown field `max-runing`"));
@@ -237,6 +287,8 @@ mod tests {
         assert!(told("\"long\"", "\"a b\"").starts_with("line 11: a name has"));
         assert!(told("[[queue]]\nname = \"long\"", "[[queue]\nname = \"long\"").starts_with("line 10: "));
         assert!(parse("").expect_err("no queue").contains("no queue"));
-        assert!(read(Some(Path::new("/no/file"))).expect_err("no file").contains("/no/file: "));
+        assert!(
+            read(Some(Path::new("/no/file")), &BTreeSet::new()).expect_err("no file").contains("/no/file: ")
+        );
     }
 }

@@ -13,11 +13,14 @@
 //! | `FF` | flex factor of a job, equation 6 | [`model::flex_factor`] |
 //! | `T_C^Re` | communication time that remains, equation 7 | [`model::remaining_communication`] |
 //!
-//! [`Strategy`] is the paper's algorithm 2 with its keys and baselines; [`Line`] the waiting queue of algorithm 1.
+//! [`Strategy`] is the paper's algorithm 2 with its keys and baselines; [`Line`] the waiting queue of algorithm 1; [`Progress`] a job's
+//! remaining time. The queues of a machine place parallel jobs by these ([`crate::queues`]), and `pvm sim coallocation` does.
 
 pub mod line;
 pub mod model;
+mod progress;
 mod strategy;
 
 pub use line::{Line, Position};
+pub use progress::Progress;
 pub use strategy::{Share, Site, Strategy};

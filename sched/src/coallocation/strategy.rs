@@ -1,6 +1,7 @@
 //! Which nodes a job gets (algorithm 2), by the paper's four keys and its three baselines.
 
 use crate::placement::{Portion, proportional};
+use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
@@ -26,7 +27,7 @@ pub struct Share {
 }
 
 /// A resource selection strategy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Strategy {
     /// Biggest free node priority: the cluster with the most free nodes first.
     Bfnp,
@@ -48,6 +49,9 @@ impl Strategy {
     /// All of them, in the order of the paper's legends.
     pub const ALL: [Self; 7] =
         [Self::Bfnp, Self::Shfnp, Self::Shfp, Self::Sncp, Self::Scca, Self::Idea, Self::NoShare];
+
+    /// Those that a real machine can follow: its network is not free.
+    pub const REAL: [Self; 6] = [Self::Bfnp, Self::Sncp, Self::Shfp, Self::Shfnp, Self::Scca, Self::NoShare];
 
     /// Its name in the paper.
     pub fn name(self) -> &'static str {

@@ -1,6 +1,6 @@
 //! The decision: which tasks start now, and where.
 
-use super::fit::{Part, Reservation, Slots, pulled, together};
+use super::fit::{Part, Reservation, Slots, pulled};
 use super::hosts::Node;
 use super::order::{Line, Owner, Rank};
 use super::queue::{HostState, Queue, Width};
@@ -110,16 +110,17 @@ impl<H: Copy + Ord> Scheduler<H> {
             Width::Rigid(width) if job.pending < width => Vec::new(),
             Width::Rigid(width) => {
                 let (slots, shut) = free_of(hosts);
+                let placing = self.placing(width, &job.demand, queue);
                 let Some(held) = reserved else {
-                    let parts = together(&slots, width, each);
+                    let parts = placing.place(&slots);
                     if parts.is_none() {
-                        let held = Reservation::new(slots, (width, each), self.room_by_ends(now));
+                        let held = Reservation::new(slots, &placing, self.room_by_ends(now));
                         *reserved = held.map(|held| held.leaving(&shut));
                     }
                     return parts.unwrap_or_default();
                 };
                 let left = slots.iter().map(|(&host, &free)| (host, held.leaves(host, free, end)));
-                together(&left.collect(), width, each).unwrap_or_default()
+                placing.place(&left.collect()).unwrap_or_default()
             }
             Width::Array { at_once, .. } => {
                 let most = at_once.unwrap_or(u32::MAX).saturating_sub(job.running);
@@ -195,6 +196,9 @@ impl<H: Copy + Ord> Scheduler<H> {
         }
         self.usage.acquire(user, count * each, now);
         self.count(owner, count * each, 0);
+        if is_rigid {
+            self.note_start(id, parts, now);
+        }
     }
 }
 

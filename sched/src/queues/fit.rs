@@ -1,5 +1,6 @@
 //! Where a job's tasks go, and what is kept free for the first rigid job that waits (EASY backfilling).
 
+use super::clusters::Placing;
 use crate::pulling::{application, mean_capability, share};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -17,27 +18,27 @@ pub(super) struct Reservation<H> {
 }
 
 impl<H: Copy + Ord> Reservation<H> {
-    /// For a job of `width` tasks of `each` slots, when `free` is free now on the hosts that it may run on, and more after `ends`, which
-    /// are in the order of time. `None` if there is not enough even then.
+    /// For a job that is placed so, when `free` is free now on the hosts that it may run on, and more after `ends`, which are in the order
+    /// of time. `None` if there is not enough even then.
     pub fn new(
         mut free: Slots<H>,
-        (width, each): (u32, u32),
+        placing: &Placing<H>,
         ends: impl Iterator<Item = (u64, H, u32)>,
     ) -> Option<Self> {
-        let mut tasks: u64 = free.values().map(|&free| u64::from(free / each.max(1))).sum();
+        let (mut rooms, each) = (placing.rooms(&free), placing.each());
         let mut at = 0;
         for (end, host, slots) in ends {
             // All that ends by then.
-            if tasks >= width.into() && end > at {
+            if end > at && placing.fits(&rooms) {
                 break;
             }
             let Some(free) = free.get_mut(&host) else { continue };
-            let before = *free / each.max(1);
+            let before = *free / each;
             *free = free.saturating_add(slots);
-            tasks += u64::from(*free / each.max(1) - before);
+            rooms[placing.site(host)] += u64::from(*free / each - before);
             at = end;
         }
-        for (host, count) in together(&free, width, each)? {
+        for (host, count) in placing.place(&free)? {
             if let Some(free) = free.get_mut(&host) {
                 *free -= count * each;
             }
@@ -138,12 +139,13 @@ mod tests {
     fn the_reservation_is_for_the_first_time_at_which_there_is_room() {
         let free = slots(&[('a', 1), ('b', 0)]);
         let ends = [(10, 'b', 2), (20, 'x', 9), (30, 'a', 3), (40, 'b', 9)];
-        let reserved = Reservation::new(free.clone(), (2, 2), ends.into_iter()).expect("at 30");
+        let reserved =
+            Reservation::new(free.clone(), &Placing::on_few_hosts(2, 2), ends.into_iter()).expect("at 30");
         assert_eq!(reserved.at, 30);
         // Of a's 4 slots and b's 2 it takes a's; b's are left, and a host that it cannot use is as free as it is.
         assert_eq!(['a', 'b', 'x'].map(|host| reserved.leaves(host, 7, 31)), [0, 2, 7]);
         assert_eq!(reserved.leaves('a', 7, 30), 7, "it ends in time");
-        assert!(Reservation::new(free, (9, 2), ends.into_iter()).is_none());
+        assert!(Reservation::new(free, &Placing::on_few_hosts(9, 2), ends.into_iter()).is_none());
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub struct Host {
     pub capability: f64,
     /// `P`, in slots.
     pub slots: u32,
+    /// The cluster that it belongs to, whose hosts share a link to all others.
+    pub cluster: Option<String>,
 }
 
 /// A host, as the queues see it.
@@ -109,17 +111,30 @@ impl From<Vec<Queue>> for Configuration {
 }
 
 impl Configuration {
-    /// The first name of a cluster among these that is none.
-    pub fn unknown_cluster<'a>(&self, names: &'a [String]) -> Option<&'a str> {
+    /// The first name of a cluster among these that is none, neither one of the file nor, as the function says, one of hosts.
+    pub fn unknown_cluster<'a>(
+        &self,
+        names: &'a [String],
+        is_of_hosts: impl Fn(&str) -> bool,
+    ) -> Option<&'a str> {
         let mut clusters = names.iter().filter_map(|name| name.strip_prefix('@'));
-        clusters.find(|name| self.clusters.iter().all(|cluster| cluster.name != *name))
+        clusters.find(|name| !self.has_cluster(name) && !is_of_hosts(name))
     }
 
-    /// Whether a host is meant by one of these: a name in which `*` stands for any text, or `@cluster`. Without any, all are.
+    /// Whether a cluster of the file has this name.
+    pub fn has_cluster(&self, name: &str) -> bool {
+        self.clusters.iter().any(|cluster| cluster.name == name)
+    }
+
+    /// Whether a host is meant by one of these: a name in which `*` stands for any text, or `@cluster`, which is one of the file or the
+    /// host's own. Without any, all are.
     pub(super) fn are_for(&self, names: &[String], node: &Node) -> bool {
         let is_meant = |name: &String| match name.strip_prefix('@') {
             None => matches(name.as_bytes(), node.host.name.as_bytes()),
-            Some(cluster) => self.clusters.iter().any(|other| other.name == cluster && other.has(node)),
+            Some(cluster) => {
+                node.host.cluster.as_deref() == Some(cluster)
+                    || self.clusters.iter().any(|other| other.name == cluster && other.has(node))
+            }
         };
         names.is_empty() || names.iter().any(is_meant)
     }
@@ -157,7 +172,8 @@ mod tests {
     use super::*;
 
     fn node(name: &str) -> Node {
-        Node::new(Host { name: name.to_owned(), arch: "LINUX64".to_owned(), capability: 1000.0, slots: 4 })
+        let (name, arch) = (name.to_owned(), "LINUX64".to_owned());
+        Node::new(Host { name, arch, capability: 1000.0, slots: 4, cluster: None })
     }
 
     fn names(texts: &[&str]) -> Vec<String> {
@@ -195,7 +211,11 @@ mod tests {
         assert!(with.are_for(&names(&["@large"]), &host) && with.are_for(&[], &host));
         host.host.capability = 800.0;
         assert!(!with.are_for(&names(&["@strong"]), &host) && !with.are_for(&names(&["@none"]), &host));
-        assert_eq!(with.unknown_cluster(&names(&["n1", "@strong", "@none"])), Some("none"));
+        let asked = names(&["n1", "@strong", "@none"]);
+        assert_eq!(with.unknown_cluster(&asked, |_| false), Some("none"));
+        assert_eq!(with.unknown_cluster(&asked, |name| name == "none"), None);
+        host.host.cluster = Some("none".to_owned());
+        assert!(with.are_for(&names(&["@none"]), &host));
     }
 
     #[test]

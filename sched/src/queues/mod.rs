@@ -6,17 +6,19 @@
 //! - **Who is next**: the order of [`order`](self): priority with aging, up-down between users, age.
 //! - **Arrays**: each host is given `N = min(P − P_c, T_c / N_c · C_i / C_A)` tasks (active pulling, section 1 of the paper), and P is
 //!   firm: a host with P slots in use is given nothing more, unless tasks are so short that it would idle between two decisions.
-//! - **Rigid jobs** start all at once. The first that does not fit has a reservation, and what comes behind it starts only where that
+//! - **Rigid jobs** start all at once, on as few hosts as can be, or over clusters by the queue's strategy ([`crate::coallocation`]). The first that does not fit has a reservation, and what comes behind it starts only where that
 //!   does not delay it (EASY backfilling).
 //! - **Where**: on hosts that the queue and the job name, when they are as idle as the queue wants them, the lightly loaded first.
 //! - **At whose cost**: [`Scheduler::stops`] names tasks of queues that another queue preempts.
 //!
 //! Times are milliseconds since an origin of the caller's choosing. A host is any `H: Copy + Ord`, a job a number of the caller's.
 
+mod clusters;
 mod decision;
 mod fit;
 mod hosts;
 mod hours;
+mod network;
 mod order;
 mod preempt;
 mod queue;
@@ -25,6 +27,7 @@ mod wanted;
 
 pub use hosts::{Cluster, Configuration, Host};
 pub use hours::Hours;
+pub use network::{ClusterState, Spread};
 pub use preempt::Stop;
 pub use queue::{Demand, HostState, Limits, Queue, Refusal, Width};
 pub use reason::Reason;
@@ -115,6 +118,12 @@ pub struct Scheduler<H: Ord> {
     ending: BTreeMap<u64, u64>,
     /// Hosts that can be had.
     expected: Prospects,
+    /// Clusters of hosts, and the bandwidths of their links.
+    links: BTreeMap<String, Option<u64>>,
+    /// What jobs ask of the links.
+    link_demand: BTreeMap<String, f64>,
+    /// The runs of rigid jobs.
+    spreads: BTreeMap<u64, Spread>,
 }
 
 impl<H: Copy + Ord> Scheduler<H> {
@@ -137,6 +146,9 @@ impl<H: Copy + Ord> Scheduler<H> {
             stopping: BTreeMap::new(),
             ending: BTreeMap::new(),
             expected: Prospects::new(),
+            links: BTreeMap::new(),
+            link_demand: BTreeMap::new(),
+            spreads: BTreeMap::new(),
         }
     }
 
@@ -221,7 +233,7 @@ impl<H: Copy + Ord> Scheduler<H> {
         if demand.tasks() == 0 || demand.slots == 0 && is_rigid {
             return Err(Refusal::Nothing);
         }
-        if let Some(name) = self.with.unknown_cluster(&demand.hosts) {
+        if let Some(name) = self.with.unknown_cluster(&demand.hosts, |name| self.has_cluster(name)) {
             return Err(Refusal::NoCluster(name.to_owned()));
         }
         if let Some(name) = queue {
@@ -266,6 +278,9 @@ impl<H: Copy + Ord> Scheduler<H> {
             let wants = demand.least();
             let has = slots.iter().sum::<u32>().saturating_add(more);
             return Err(Refusal::Machine { queue: queue.name.clone(), wants, has });
+        }
+        if let Some(refusal) = self.refuse_by_clusters(&demand, queue, more) {
+            return Err(refusal);
         }
         self.check_waiting(number, queue, user)?;
         Ok((queue.name.clone(), demand))
@@ -363,6 +378,9 @@ impl<H: Copy + Ord> Scheduler<H> {
         }
         if let Some(owner) = self.jobs.get(&id).and_then(|job| self.owner(job)) {
             self.count(owner, 0, slots);
+        }
+        if self.jobs.get(&id).is_some_and(|job| job.running == 0) {
+            self.note_end(id, now);
         }
         self.take_end(id, host);
         self.note_stopped(id, host);

@@ -1,5 +1,6 @@
 //! Preemption: tasks of queues of lower priority end, to begin again later, when a job of a queue that preempts theirs has no room.
 
+use super::clusters::Placing;
 use super::fit::{Slots, together};
 use super::order::Line;
 use super::queue::{Queue, Width};
@@ -81,18 +82,48 @@ impl<H: Copy + Ord> Scheduler<H> {
         let each = job.demand.slots.max(1);
         let hosts: BTreeSet<H> =
             self.hosts_for(job, queue, now).filter(|(_, _, takes)| *takes).map(|(host, ..)| host).collect();
-        let (wanted, is_rigid) = match job.demand.width {
-            Width::Rigid(width) => (width, true),
+        let cleared = match job.demand.width {
+            Width::Rigid(width) => {
+                let placing = self.placing(width, &job.demand, queue);
+                let clear = |hosts: &BTreeSet<H>| self.clear(queue, hosts, &placing, room, stops);
+                let whole = placing.alternatives(&hosts);
+                // Where the fewest tasks end.
+                let all = whole
+                    .iter()
+                    .map(clear)
+                    .filter_map(|(space, stopped)| Some((placing.place(&space)?, space, stopped)));
+                all.min_by_key(|(_, _, stopped)| stopped.values().sum::<u32>())
+            }
             Width::Array { at_once, .. } => {
                 let most = at_once.unwrap_or(u32::MAX).saturating_sub(job.running).min(allowed / each);
-                (job.pending.min(most), false)
+                let wanted = job.pending.min(most);
+                let placing = Placing::on_few_hosts(wanted, each);
+                let (space, stopped) = self.clear(queue, &hosts, &placing, room, stops);
+                let has = space.values().map(|slots| slots / each).sum::<u32>();
+                together(&space, wanted.min(has), each).map(|takes| (takes, space, stopped))
             }
         };
+        let Some((takes, space, stopped)) = cleared else { return };
+        for (host, count) in takes {
+            let left = space.get(&host).map_or(0, |slots| slots - count * each);
+            room.insert(host, left);
+        }
+        *stops = stopped;
+    }
+
+    /// The room on some hosts when as many tasks of others have ended as is enough for a job, or all that may: and which these are.
+    fn clear(
+        &self,
+        queue: &Queue,
+        hosts: &BTreeSet<H>,
+        placing: &Placing<H>,
+        room: &Slots<H>,
+        stops: &Given<H>,
+    ) -> (Slots<H>, Given<H>) {
         let (mut space, mut stopped) = (room.clone(), stops.clone());
         space.retain(|host, _| hosts.contains(host));
-        let has = |space: &Slots<H>| space.values().map(|slots| slots / each).sum::<u32>();
-        for (victim, host) in self.victims(queue, &hosts) {
-            if has(&space) >= wanted {
+        for (victim, host) in self.victims(queue, hosts) {
+            if placing.fits(&placing.rooms(&space)) {
                 break;
             }
             for (host, count) in self.to_stop(victim, host, &stopped) {
@@ -102,15 +133,7 @@ impl<H: Copy + Ord> Scheduler<H> {
                 }
             }
         }
-        let takes = together(&space, wanted.min(has(&space)), each).unwrap_or_default();
-        if is_rigid && has(&space) < wanted {
-            return;
-        }
-        for (host, count) in takes {
-            let left = space.get(&host).map_or(0, |slots| slots - count * each);
-            room.insert(host, left);
-        }
-        *stops = stopped;
+        (space, stopped)
     }
 
     /// Tasks that a queue may preempt on these hosts, one after the other: those of the youngest jobs first.

@@ -1,6 +1,7 @@
 //! A queue's properties, and the admission of jobs: one that can never run is refused at once, with the property that forbids it.
 
 use super::hours::Hours;
+use crate::coallocation::Strategy;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -21,6 +22,8 @@ pub struct Queue {
     pub hours: Option<Hours>,
     /// Queues of lower priority whose tasks are ended, to begin again later, when a job of this one has no room.
     pub preempts: Vec<String>,
+    /// How a rigid job gets its hosts; `None`: as few hosts as can be, whatever their clusters.
+    pub coallocation: Option<Strategy>,
     /// The limits.
     pub limits: Limits,
 }
@@ -66,6 +69,7 @@ impl Queue {
             when: HostState::default(),
             hours: None,
             preempts: Vec::new(),
+            coallocation: None,
             limits: Limits::default(),
         }
     }
@@ -98,6 +102,10 @@ pub struct Demand {
     pub memory: Option<u64>,
     /// Its hosts, as [`Queue::hosts`].
     pub hosts: Vec<String>,
+    /// `BWBN`: bits per second between two of its tasks; 0 for none.
+    pub bandwidth: u64,
+    /// The cluster that it was submitted in.
+    pub home: Option<String>,
 }
 
 impl Demand {
@@ -124,7 +132,7 @@ pub enum Refusal {
     #[error("there is no queue {0}")]
     NoQueue(String),
     /// There is no such cluster.
-    #[error("there is no cluster {0} (pvm queues shows those that there are)")]
+    #[error("there is no cluster {0} (pvm queues and pvm clusters show those that there are)")]
     NoCluster(String),
     /// There are none at all.
     #[error("the machine has no queue that takes the job: {0}")]
@@ -143,6 +151,32 @@ pub enum Refusal {
         wants: u32,
         /// Slots of all its hosts.
         has: u32,
+    },
+    /// No cluster of hosts is large enough, and it may not span several.
+    #[error(
+        "the job needs {wants} slots in one cluster, the largest that it may run on has {has} (pvm clusters; coallocation of queue {queue})"
+    )]
+    Cluster {
+        /// The queue.
+        queue: String,
+        /// Slots.
+        wants: u32,
+        /// Slots of the largest cluster.
+        has: u32,
+    },
+    /// The cluster in which it was submitted is not large enough, and it may not run elsewhere.
+    #[error(
+        "the job needs {wants} slots in {home}, where it was submitted and has to run; there are {has} (pvm clusters; coallocation of queue {queue})"
+    )]
+    Home {
+        /// The queue.
+        queue: String,
+        /// Slots.
+        wants: u32,
+        /// Slots of that cluster.
+        has: u32,
+        /// The cluster, for people.
+        home: String,
     },
     /// No host is large enough for a task of it.
     #[error(
@@ -247,7 +281,15 @@ mod tests {
     fn a_job_above_a_limit_is_refused_and_one_that_names_none_has_the_queues() {
         let limits = Limits { width: Some(8), time: Some(100_000), memory: Some(4), ..Limits::default() };
         let queue = Queue { limits, ..Queue::open("short") };
-        let job = Demand { width: Width::Rigid(4), slots: 2, time: None, memory: None, hosts: Vec::new() };
+        let job = Demand {
+            width: Width::Rigid(4),
+            slots: 2,
+            time: None,
+            memory: None,
+            hosts: Vec::new(),
+            bandwidth: 0,
+            home: None,
+        };
         assert_eq!(queue.forbids(&job), None);
         let told = |job: Demand| queue.forbids(&job).expect("a refusal").to_string();
         let wide = Demand { slots: 3, ..job.clone() };

@@ -69,6 +69,14 @@ pub enum Reason {
         /// What is free.
         free: u32,
     },
+    /// There is no room for it in any one of the clusters that it may have.
+    #[error("it needs {needs} slots in one cluster that it may run in, {free} are free there (coallocation)")]
+    NoCluster {
+        /// What it needs.
+        needs: u32,
+        /// What is free in the cluster with most.
+        free: u32,
+    },
     /// Others are before it.
     #[error("other jobs are before it")]
     Behind,
@@ -117,8 +125,18 @@ impl<H: Copy + Ord> Scheduler<H> {
         match () {
             () if !queue.preempts.is_empty() && !self.stopping.is_empty() => Reason::Stopping,
             () if needs > free => Reason::NoRoom { needs, free },
-            () => Reason::Behind,
+            () => self.want_of_cluster(job, queue, &hosts).unwrap_or(Reason::Behind),
         }
+    }
+
+    /// What a parallel job lacks that may not span the clusters which have room for it together.
+    fn want_of_cluster(&self, job: &Job, queue: &Queue, hosts: &[(H, &Node, bool)]) -> Option<Reason> {
+        let Width::Rigid(width) = job.demand.width else { return None };
+        let placing = self.placing(width, &job.demand, queue);
+        let takes = hosts.iter().filter(|(_, _, takes)| *takes);
+        let rooms = placing.rooms(&takes.map(|(host, node, _)| (*host, node.free())).collect());
+        let free = u32::try_from(placing.reach(&rooms)).unwrap_or(u32::MAX).saturating_mul(placing.each());
+        (!placing.fits(&rooms)).then_some(Reason::NoCluster { needs: job.demand.least(), free })
     }
 
     fn limit(&self, owner: Owner, queue: &Queue) -> Reason {

@@ -10,6 +10,8 @@ fn array(count: u32) -> Demand {
         time: None,
         memory: None,
         hosts: Vec::new(),
+        bandwidth: 0,
+        home: None,
     }
 }
 
@@ -18,7 +20,7 @@ fn rigid(width: u32, time: u64) -> Demand {
 }
 
 fn a_host(name: &str, slots: u32) -> Host {
-    Host { name: name.to_owned(), arch: "LINUX64".to_owned(), capability: 1000.0, slots }
+    Host { name: name.to_owned(), arch: "LINUX64".to_owned(), capability: 1000.0, slots, cluster: None }
 }
 
 /// Hosts `a` and `b` with 4 slots each, and three queues.
@@ -356,7 +358,10 @@ fn clusters_are_sets_of_hosts() {
     assert_eq!(scheduler.next(0), [Start { job: 1, parts: vec![('c', 8)] }]);
     let on = |name: &str| Demand { hosts: vec![name.to_owned()], ..array(1) };
     let refused = scheduler.admit(None, "ann", &on("@small")).unwrap_err();
-    assert_eq!(refused.to_string(), "there is no cluster small (pvm queues shows those that there are)");
+    assert_eq!(
+        refused.to_string(),
+        "there is no cluster small (pvm queues and pvm clusters show those that there are)"
+    );
     assert_eq!(scheduler.admit(Some("long"), "ann", &on("@large")).unwrap().0, "long");
     assert_eq!(scheduler.hosts_of(&scheduler.configuration().clusters[0]), ["c"]);
 }

@@ -141,6 +141,8 @@ mod tests {
             time: None,
             memory: None,
             hosts: Vec::new(),
+            bandwidth: 0,
+            home: None,
         }
     }
 
@@ -149,8 +151,8 @@ mod tests {
         let few = Limits { running: Some(3), ..Limits::default() };
         let few = Queue { limits: few, priority: -1, ..Queue::open("few") };
         let mut scheduler = Scheduler::new(vec![Queue::open("all"), few], Rules::default());
-        let host =
-            Host { name: "login".to_owned(), arch: "LINUX64".to_owned(), capability: 1000.0, slots: 1 };
+        let (name, arch) = ("login".to_owned(), "LINUX64".to_owned());
+        let host = Host { name, arch, capability: 1000.0, slots: 1, cluster: None };
         scheduler.host_joined('l', host);
         scheduler
     }

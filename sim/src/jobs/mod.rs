@@ -57,7 +57,10 @@ pub fn simulate(
     let mut scheduler = Scheduler::new(queues.to_vec(), Rules::default());
     for (number, &slots) in hosts.iter().enumerate() {
         let name = format!("h{}", number + 1);
-        scheduler.host_joined(number, Host { name, arch: String::new(), capability: 1000.0, slots });
+        scheduler.host_joined(
+            number,
+            Host { name, arch: String::new(), capability: 1000.0, slots, cluster: None },
+        );
     }
     let mut engine = Engine::new();
     for (place, order) in orders.iter().enumerate() {
@@ -125,7 +128,15 @@ fn submit(scheduler: &mut Scheduler<usize>, place: usize, order: &Order, now: u6
     } else {
         Width::Rigid(order.width)
     };
-    let demand = Demand { width, slots: 1, time: Some(order.time), memory: None, hosts: Vec::new() };
+    let demand = Demand {
+        width,
+        slots: 1,
+        time: Some(order.time),
+        memory: None,
+        hosts: Vec::new(),
+        bandwidth: 0,
+        home: None,
+    };
     let user = format!("user{}", order.user);
     let (queue, demand) = scheduler.admit(None, &user, &demand)?;
     scheduler.submit(place as u64, queue, &user, demand, order.width, now);

@@ -1,6 +1,6 @@
 //! What is asked of the queues, and what they answer.
 
-use super::{ClusterRecord, Expected, JobId, JobRecord, JobRequest, QueueRecord, WantedList};
+use super::{ClusterRecord, Expected, HostCluster, JobId, JobRecord, JobRequest, QueueRecord, WantedList};
 use serde::{Deserialize, Serialize};
 
 /// What a task, or the console, asks of the queues.
@@ -34,7 +34,7 @@ pub enum JobCall {
     Queues,
     /// Read the file of queues again; answered as `Queues`.
     Reload,
-    /// The clusters.
+    /// The clusters of the file of queues.
     Clusters,
     /// Lend a job to another machine: it does not run here any more. Answered by `Lent` when that is on disk.
     Lend {
@@ -71,6 +71,8 @@ pub enum JobCall {
         /// Hosts that the caller can have added. Jobs are admitted as if they were there, for a while.
         expected: Option<Expected>,
     },
+    /// The clusters of hosts.
+    HostClusters,
 }
 
 impl JobCall {
@@ -135,7 +137,7 @@ pub enum JobAnswer {
     Changed(Vec<Result<bool, String>>),
     /// Queues.
     Queues(Vec<QueueRecord>),
-    /// Clusters.
+    /// Clusters of the file of queues.
     Clusters(Vec<ClusterRecord>),
     /// The job that was lent.
     Lent(Box<JobRequest>),
@@ -145,4 +147,6 @@ pub enum JobAnswer {
     Wanted(WantedList),
     /// The call is refused: the reason.
     Refused(String),
+    /// Clusters of hosts.
+    HostClusters(Vec<HostCluster>),
 }

@@ -7,7 +7,8 @@ mod records;
 pub use calls::{JobAnswer, JobCall};
 pub use orders::{TaskEvent, TaskOrder, TaskReport};
 pub use records::{
-    ClusterRecord, Expected, JobRecord, JobState, LentRecord, QueueRecord, WantedList, WantedRecord,
+    ClusterRecord, ClusterShare, Expected, HostCluster, JobRecord, JobState, LentRecord, QueueRecord,
+    RunRecord, WantedList, WantedRecord,
 };
 
 use serde::{Deserialize, Serialize};
@@ -89,6 +90,19 @@ pub struct JobRequest {
     pub is_held: bool,
     /// The job of another machine that it is.
     pub origin: Option<Origin>,
+    /// What is known of its run, if it is a parallel program.
+    pub expectation: Expectation,
+}
+
+/// What is known of the run of a parallel program before it starts, in the terms of the model of co-allocation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Expectation {
+    /// `BWBN`: bits per second between two of its tasks; 0 for none.
+    pub bandwidth: u64,
+    /// `T_0`: its run time in the fastest cluster, in milliseconds.
+    pub run: Option<u64>,
+    /// `T_C`: how much longer it takes, in milliseconds, when it spans clusters whose links are free.
+    pub communication: Option<u64>,
 }
 
 /// A job of another virtual machine, which has lent it.
@@ -131,6 +145,7 @@ impl JobRequest {
             restarts: 0,
             is_held: false,
             origin: None,
+            expectation: Expectation::default(),
         }
     }
 }

@@ -111,6 +111,28 @@ pub struct JobRecord {
     pub origin: Option<Origin>,
     /// Whether another machine may have it now.
     pub may_be_lent: bool,
+    /// Where it runs and when it ends by the model of co-allocation, if it is a parallel program.
+    pub run: RunRecord,
+}
+
+/// The last run of a parallel program.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// The clusters of the hosts that it has or had, and its tasks there; none before it starts.
+    pub clusters: Vec<ClusterShare>,
+    /// When it ends by the model, in milliseconds since 1970; `None`: its run time is not known.
+    pub predicted: Option<u64>,
+    /// Bits per second between two of its tasks.
+    pub bandwidth: u64,
+}
+
+/// Tasks in a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusterShare {
+    /// The cluster; `None`: the hosts without one.
+    pub cluster: Option<String>,
+    /// How many.
+    pub tasks: u32,
 }
 
 /// Where a job is lent to.
@@ -141,6 +163,27 @@ pub struct QueueRecord {
     pub waiting: u32,
     /// Slots in use.
     pub running: u32,
+}
+
+/// A cluster of hosts that share a link to all others (`cluster=` of the hostfile), as it is listed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HostCluster {
+    /// Its name; `None`: the hosts without a cluster.
+    pub name: Option<String>,
+    /// Names of its hosts that are in the machine.
+    pub hosts: Vec<String>,
+    /// Their slots.
+    pub slots: u32,
+    /// Those that are free.
+    pub free: u32,
+    /// `h`: how much longer a task takes than in the fastest cluster.
+    pub factor: f64,
+    /// Bandwidth of its link, in bits per second, if it is known.
+    pub bandwidth: Option<u64>,
+    /// What running jobs ask of the link by the model, in bits per second.
+    pub demand: f64,
+    /// `CF`, the bandwidth divided by the demand, if there are both. Below 1 the link is congested.
+    pub congestion: Option<f64>,
 }
 
 /// A named set of hosts, as it is listed.

@@ -39,6 +39,7 @@ pub struct JobInfo {
     ended: c_longlong,
     cpu: c_longlong,
     memory: c_longlong,
+    predicted: c_longlong,
 }
 
 /// `struct pvmqueueinfo`.
@@ -57,7 +58,7 @@ pub struct QueueInfo {
 }
 
 // The layouts are those of the header.
-const _: () = assert!(size_of::<JobInfo>() == 184 && size_of::<QueueInfo>() == 56);
+const _: () = assert!(size_of::<JobInfo>() == 192 && size_of::<QueueInfo>() == 56);
 
 /// Jobs for C, not linked yet.
 pub fn jobs(records: &[JobRecord]) -> CList<JobInfo> {
@@ -104,6 +105,7 @@ fn job(list: &mut CList<JobInfo>, record: &JobRecord) -> JobInfo {
         ended: long(record.ended.unwrap_or(0)),
         cpu: long(record.cpu),
         memory: long(record.memory),
+        predicted: long(record.run.predicted.unwrap_or(0)),
     }
 }
 

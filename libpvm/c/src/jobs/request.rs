@@ -5,7 +5,7 @@ use crate::memory::{Text, Texts};
 use crate::sized::Grows;
 use crate::state::Failure;
 use pvm_wire::PvmError;
-use pvm_wire::jobs::{JOB_TASKS_MAX, JobRequest, TaskProgram, Tasks};
+use pvm_wire::jobs::{Expectation, JOB_TASKS_MAX, JobRequest, TaskProgram, Tasks};
 use std::ffi::{OsStr, OsString, c_int, c_longlong};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -35,6 +35,9 @@ pub struct JobSpec<'a> {
     hosts: Texts<'a>,
     time: c_longlong,
     memory: c_longlong,
+    bandwidth: c_longlong,
+    run: c_longlong,
+    communication: c_longlong,
 }
 
 // SAFETY: the layout is C's, and 0 is NULL or a number.
@@ -43,7 +46,7 @@ unsafe impl Grows for JobSpec<'_> {
 }
 
 // The layout is that of the header.
-const _: () = assert!(size_of::<JobSpec<'_>>() == 136);
+const _: () = assert!(size_of::<JobSpec<'_>>() == 160);
 
 impl JobSpec<'static> {
     /// One task that fills one slot.
@@ -71,6 +74,9 @@ impl JobSpec<'static> {
             hosts: no_texts,
             time: 0,
             memory: 0,
+            bandwidth: 0,
+            run: 0,
+            communication: 0,
         }
     }
 }
@@ -109,6 +115,11 @@ impl JobSpec<'_> {
             is_held: self.held != 0,
             user: defaults.user,
             origin: None,
+            expectation: Expectation {
+                bandwidth: limit("js_bandwidth", self.bandwidth)?.unwrap_or(0),
+                run: limit("js_expect", self.run)?,
+                communication: limit("js_communication", self.communication)?,
+            },
         })
     }
 

@@ -1,6 +1,7 @@
 /* What no call of pvm3x.h should be given. */
 #include "show.h"
 #include <limits.h>
+#include <stddef.h>
 #include <pvm3x.h>
 
 #define NONE NULL
@@ -19,6 +20,9 @@ static void prepare(struct pvmjobspec *job)
 	job->js_program = true_;
 	job->js_held = 1;
 }
+
+/* The size that the structure had at first. */
+#define FIRST_VERSION offsetof(struct pvmjobspec, js_bandwidth)
 
 /* Submits a request in which one member is wrong, and says what the library says of it. */
 #define WRONG(...) \
@@ -62,12 +66,15 @@ static void members(void)
 	WRONG(js_restarts = -1);
 	WRONG(js_time = -1);
 	WRONG(js_memory = LLONG_MIN);
+	WRONG(js_bandwidth = -1);
+	WRONG(js_expect = LLONG_MIN);
+	WRONG(js_communication = -1);
 	WRONG(js_nafter = 1);
 	WRONG(js_nafter = -1);
 	WRONG(js_nafter = INT_MAX);
 	WRONG(js_nafter = 1, job.js_after = after);
 	WRONG(js_size = 0);
-	WRONG(js_size = sizeof job - 1);
+	WRONG(js_size = FIRST_VERSION - 1);
 	WRONG(js_size = (size_t)-1);
 }
 
@@ -78,7 +85,8 @@ static void sizes(void)
 
 	SHOW(pvm_initjob(NONE, sizeof job));
 	SHOW(pvm_initjob(&job, 0));
-	SHOW(pvm_initjob(&job, sizeof job - 1));
+	SHOW(pvm_initjob(&job, FIRST_VERSION - 1));
+	SHOW(pvm_initjob(&job, FIRST_VERSION));
 	SHOW(pvm_initjob(&job, (size_t)-1));
 	memset(&later, 0xff, sizeof later);
 	SHOW(pvm_initjob(&later.job, sizeof later));

@@ -42,6 +42,7 @@ pub fn config(index: HostIndex) -> Config {
         watched_max: 256,
         host_timeout: HOST_TIMEOUT,
         limits: Limits::default(),
+        cluster: None,
         queues: queues(),
         saved: Saved::default(),
         stamp: None,

@@ -1,11 +1,13 @@
 //! PVM's hostfile: which hosts make up a virtual machine, and how each is started.
 
+mod clusters;
 mod foreign;
 pub mod nodelist;
 mod parse;
 mod repeats;
 mod values;
 
+pub use clusters::Link;
 pub use parse::{HostfileError, MISTAKES_MAX, SLICES, parse_host};
 pub use values::SLOTS;
 
@@ -126,6 +128,8 @@ pub struct HostOptions {
     pub slots: Option<u32>,
     /// `job=`: the number of the Slurm job to which it belongs, if that is not the master's (this system's own option).
     pub job: Option<u64>,
+    /// `cluster=`: the cluster that it belongs to, whose hosts share a link to all others (this system's own option).
+    pub cluster: Option<String>,
 }
 
 /// One host of a hostfile, or one string given to `pvm_addhosts`.
@@ -148,6 +152,8 @@ pub struct Hostfile {
     pub hosts: Vec<HostSpec>,
     /// The last `*` line's options, for hosts that are not in the file.
     pub defaults: HostOptions,
+    /// The links of clusters.
+    pub links: Vec<Link>,
 }
 
 impl HostSpec {
@@ -186,6 +192,7 @@ impl HostOptions {
             succession: self.succession.or(other.succession),
             slots: self.slots.or(other.slots),
             job: self.job.or(other.job),
+            cluster: pick(self.cluster, &other.cluster),
         }
     }
 }
@@ -238,6 +245,7 @@ impl fmt::Display for HostOptions {
             ("bx", &self.debugger),
             ("ip", &self.address),
             ("id", &self.vmid),
+            ("cluster", &self.cluster),
         ];
         for (key, value) in texts {
             if let Some(value) = value {

@@ -1,5 +1,6 @@
 //! From text to hosts, with the line and the reason of every mistake.
 
+use super::clusters::{self, Found, Link};
 use super::repeats::Repeats;
 use super::values::shortened;
 use super::{HostOptions, HostSpec, Hostfile, Network, SuccessionRule, Via, foreign};
@@ -39,10 +40,10 @@ impl Hostfile {
             return Err(vec![HostfileError { line: 1, reason }]);
         }
         let mut hostfile = Self::default();
-        let mut repeats = Repeats::default();
+        let (mut repeats, mut found) = (Repeats::default(), Found::default());
         let mut mistakes = Vec::new();
         for (line, text) in (LogicalLines { rest: text, line: 0 }) {
-            let taken = text.and_then(|text| hostfile.take_line(&text, line, &mut repeats));
+            let taken = text.and_then(|text| hostfile.take_line(&text, line, &mut repeats, &mut found));
             if let Err(reason) = taken {
                 mistakes.push(HostfileError { line, reason });
                 if mistakes.len() == MISTAKES_MAX {
@@ -50,11 +51,26 @@ impl Hostfile {
                 }
             }
         }
+        // Of a line that could not be read the cluster is not known.
+        if mistakes.is_empty() {
+            mistakes.extend(found.mistakes().take(MISTAKES_MAX));
+            mistakes.sort_by_key(|mistake| mistake.line);
+        }
         if mistakes.is_empty() { Ok(hostfile) } else { Err(mistakes) }
     }
 
-    fn take_line(&mut self, text: &str, number: usize, repeats: &mut Repeats) -> Result<(), String> {
+    fn take_line(
+        &mut self,
+        text: &str,
+        number: usize,
+        repeats: &mut Repeats,
+        found: &mut Found,
+    ) -> Result<(), String> {
+        if let Some(link) = Link::parse(text)? {
+            return found.take(&mut self.links, link, number);
+        }
         let Some(line) = Line::parse(text)? else { return Ok(()) };
+        found.note(&line.options)?;
         if line.name == "*" {
             self.defaults = line.options;
             return Ok(());
@@ -229,6 +245,8 @@ impl HostOptions {
             "net" => self.network = Some(network(value)?),
             "job" => self.job = Some(job(value)?),
             "so" => self.start_options = text(),
+            "cluster" => self.cluster = Some(clusters::cluster_name(key, value)?),
+            "bw" => return Err("`bw=` belongs to the line of a link: `link=NAME bw=1Gbit`".to_owned()),
             _ if foreign::SLOTS_KEYS.contains(&key) => self.set_slots(value)?,
             "user" => self.login = text(),
             _ if foreign::refused(key).is_some() => {

@@ -13,7 +13,7 @@ fn mistakes(text: impl AsRef<[u8]>) -> Vec<String> {
 
 #[test]
 fn every_option_finds_its_place() {
-    let text = "node lo=me so=ms dx=/bin/pvmd ep=/a:$HOME/b wd=/tmp sp=2000 bx=dbg ip=10.0.0.1 id=x via=local net=private slice=20 policy=round-robin succession=silent job=17 slots=4";
+    let text = "node lo=me so=ms dx=/bin/pvmd ep=/a:$HOME/b wd=/tmp sp=2000 bx=dbg ip=10.0.0.1 id=x via=local net=private slice=20 policy=round-robin succession=silent job=17 slots=4 cluster=east";
     let options = HostOptions {
         login: Some("me".to_owned()),
         start_options: Some("ms".to_owned()),
@@ -31,6 +31,7 @@ fn every_option_finds_its_place() {
         policy: Some(Policy::RoundRobin),
         succession: Some(SuccessionRule::Silent),
         slots: Some(4),
+        cluster: Some("east".to_owned()),
     };
     let host = HostSpec { name: "node".to_owned(), options, start: true, shared_address: false };
     assert_eq!(parse_host(text), Ok(host.clone()));
@@ -249,12 +250,12 @@ prop_compose! {
         (slice, job) in (prop::option::of(1..=60_000_u32), prop::option::of(1..=u64::MAX)),
         policy in prop::option::of(prop::sample::select(&Policy::ALL[..])),
         succession in prop::option::of(prop::sample::select(&SuccessionRule::ALL[..])),
-        slots in prop::option::of(SLOTS),
+        (slots, cluster) in (prop::option::of(SLOTS), prop::option::of("[a-zA-Z0-9._-]{1,64}")),
         start: bool,
         shared_address: bool,
     ) -> HostSpec {
         let options =
-            HostOptions { login, start_options, daemon, exec_path, working_directory, speed, debugger, address, vmid, via, network, slice, policy, succession, slots, job };
+            HostOptions { login, start_options, daemon, exec_path, working_directory, speed, debugger, address, vmid, via, network, slice, policy, succession, slots, job, cluster };
         HostSpec { name, options, start, shared_address }
     }
 }
@@ -277,7 +278,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_of_its_characters_makes_it_panic(text in r"[&$*#=\\ \t\r\nalospvi0-9-]{0,200}") {
+    fn no_text_of_its_characters_makes_it_panic(text in r"[&$*#=\\ \t\r\nabceiklnoprstuvw0-9-]{0,200}") {
         let _ = Hostfile::parse(&text);
         if let Err(found) = Hostfile::parse(&text) {
             prop_assert!(!found.is_empty() && found.len() <= MISTAKES_MAX);

@@ -37,6 +37,8 @@ pub(crate) struct AddOperation {
     positions: BTreeMap<HostIndex, usize>,
     /// It has not begun: daemons of hosts that have left are still ending.
     is_held: bool,
+    /// The clusters of hosts that have a place in the machine.
+    clusters: BTreeMap<HostIndex, String>,
     /// Set when the newcomers were announced: the table's serial, and the hosts that have not acknowledged it yet.
     told: Option<(u64, BTreeSet<HostIndex>)>,
 }
@@ -75,7 +77,15 @@ impl Master {
         if hosts.is_empty() || hosts.len() > HostIndex::MAX.get() as usize {
             return answer(to, MasterReply::Added { results: Err(PvmError::BadParam.code()) }, out);
         }
-        let stages = hosts.iter().map(|text| Stage::parse(text, &self.settings.hostfile)).collect();
+        let mut stages: Vec<Stage> =
+            hosts.iter().map(|text| Stage::parse(text, &self.settings.hostfile)).collect();
+        for stage in &mut stages {
+            if let Stage::Resolving(HostSpec { options, .. }) = &*stage
+                && let Some(reason) = options.cluster.as_ref().and_then(|name| self.jobs.refuse_cluster(name))
+            {
+                stage.fail(PvmError::BadParam, reason);
+            }
+        }
         self.begin_add(Asker::Peer(to), stages, out);
     }
 
@@ -83,8 +93,9 @@ impl Master {
         refuse_names(&mut stages, &self.members);
         self.adds += 1;
         let id = AddId(self.adds);
-        let positions = BTreeMap::new();
-        self.adding = Some(AddOperation { id, asker, stages, positions, is_held: true, told: None });
+        let (positions, clusters) = (BTreeMap::new(), BTreeMap::new());
+        self.adding =
+            Some(AddOperation { id, asker, stages, positions, is_held: true, clusters, told: None });
         self.resume_add(out);
     }
 
@@ -137,7 +148,9 @@ impl Master {
                 }
                 continue;
             }
+            let cluster = spec.options.cluster.clone();
             let stage = self.place_newcomer(spec, address, &mut taken);
+            operation.clusters.extend(stage.index().zip(cluster));
             operation.positions.extend(stage.index().map(|index| (index, operation.stages.len())));
             operation.stages.push(stage);
         }
@@ -281,7 +294,7 @@ impl Master {
     }
 
     fn commit_add(&mut self, out: &mut Effects) {
-        let Some(operation) = self.adding.take() else { return };
+        let Some(mut operation) = self.adding.take() else { return };
         let newcomers: Vec<HostEntry> = operation.newcomers().cloned().collect();
         if let Some((serial, _)) = operation.told {
             out.push(Effect::OrderAll(FromMaster::TableCommit { serial }));
@@ -293,7 +306,7 @@ impl Master {
             }
         }
         for entry in newcomers {
-            self.jobs.host_joined(&entry);
+            self.jobs.host_joined(&entry, operation.clusters.remove(&entry.index));
             self.jobs.ask_of_earlier(entry.index, &entry.name, out);
             self.members.insert(entry);
         }
@@ -409,6 +422,7 @@ mod tests {
     use crate::config::Config;
     use crate::event::StartedHost;
     use crate::master::Command;
+    use pvm_sched::queues::{Cluster, Configuration, Queue};
     use pvm_wire::daemon::{MasterRequest, RequestId, ToMaster};
 
     /// A machine of one host; what follows from its commands, as text.
@@ -465,5 +479,24 @@ mod tests {
         // The table at both hosts, then the answer.
         master.expect(ack, &["Tell(h1", "Tell(h2", "Tell(h1, FromMaster { number: 4, heard: 4, what: Reply"]);
         assert!(master.0.members.contains(index) && master.0.adding().is_none());
+    }
+
+    #[test]
+    fn a_host_is_in_the_cluster_that_its_line_names() {
+        let cluster = Cluster { name: "large".to_owned(), ..Cluster::default() };
+        let queues = Configuration { queues: vec![Queue::open("default")], clusters: vec![cluster] };
+        let config = Config { queues, ..Config::for_tests() };
+        let mut master = Trial(Master::new(&config, config.entry()), 0);
+        let hosts = ["a via=local cluster=east", "b via=local cluster=large"].map(str::to_owned).to_vec();
+        let what = MasterRequest::AddHosts { hosts };
+        master.say(ToMaster::Request { id: RequestId(1), what }, &["Act(StartHost"]);
+        let operation = master.0.adding.as_ref().expect("a is being added");
+        let Stage::Failed { reason, .. } = &operation.stages[1] else { panic!("{operation:?}") };
+        assert!(
+            reason.starts_with("cluster=large: the file of queues has a cluster of this name"),
+            "{reason}"
+        );
+        let index = HostIndex::new(2).unwrap();
+        assert_eq!(operation.clusters, BTreeMap::from([(index, "east".to_owned())]));
     }
 }

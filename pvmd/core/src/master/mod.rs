@@ -120,7 +120,7 @@ impl Master {
         let settings = Settings::new(config);
         let mut jobs = Jobs::new(config, settings.lost_end);
         jobs.note_slots(seat, config.slots);
-        jobs.host_joined(&own);
+        jobs.host_joined(&own, config.cluster.clone());
         members.insert(own);
         sessions.open(seat);
         Self {

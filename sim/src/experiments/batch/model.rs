@@ -337,7 +337,7 @@ impl Machine {
 
 /// All nodes are one host: it does not matter which of them a job has.
 fn all_nodes(slots: u32) -> Host {
-    Host { name: String::new(), arch: String::new(), capability: 1.0, slots }
+    Host { name: String::new(), arch: String::new(), capability: 1.0, slots, cluster: None }
 }
 
 fn queues(setting: &Setting) -> Vec<Queue> {
@@ -359,7 +359,15 @@ fn rules(policy: Policy) -> Rules {
 
 fn demand(job: &Job) -> Demand {
     let time = Some(seconds(job.estimate.max(job.run)) / 1000);
-    Demand { width: Width::Rigid(job.width), slots: 1, time, memory: None, hosts: Vec::new() }
+    Demand {
+        width: Width::Rigid(job.width),
+        slots: 1,
+        time,
+        memory: None,
+        hosts: Vec::new(),
+        bandwidth: 0,
+        home: None,
+    }
 }
 
 #[cfg(test)]

@@ -1,13 +1,11 @@
 //! Clusters joined by a star of links, whose nodes may fail, and rigid jobs that the frame of algorithm 1 starts.
 
-use crate::engine::{Engine, SECOND, Time, seconds, to_seconds};
+use crate::engine::{Engine, Time, seconds, to_seconds};
 use crate::random::Random;
 use crate::stats::Summary;
 use crate::workload::Job;
-use pvm_sched::coallocation::model::{
-    congestion_factor, execution_time, flex_factor, link_demand, remaining_communication,
-};
-use pvm_sched::coallocation::{Line, Share, Site, Strategy};
+use pvm_sched::coallocation::model::{congestion_factor, execution_time, flex_factor, link_demand};
+use pvm_sched::coallocation::{Line, Progress, Share, Site, Strategy};
 use slab::Slab;
 
 /// A cluster.
@@ -97,10 +95,8 @@ struct Running {
     started: Time,
     /// When the rest was computed last.
     since: Time,
-    /// Execution and communication time that remain, in seconds, the latter under the present `ff`.
-    execution: f64,
-    communication: f64,
-    ff: f64,
+    /// What remains, in seconds.
+    progress: Progress,
     /// Which of its planned ends counts.
     plan: u64,
 }
@@ -277,9 +273,7 @@ impl<'a> Machine<'a> {
             shares,
             started: now,
             since: now,
-            execution,
-            communication,
-            ff: 1.0,
+            progress: Progress::new(execution, communication),
             plan: 0,
         };
         let slot = self.running.insert(running);
@@ -393,7 +387,7 @@ impl<'a> Machine<'a> {
             let slot = self.spanning[at];
             let Some(running) = self.running.get_mut(slot) else { continue };
             let ff = flex_factor(running.shares.iter().map(|share| self.sites[share.site].congestion));
-            if (ff - running.ff).abs() > 1e-12 {
+            if (ff - running.progress.flex()).abs() > 1e-12 {
                 running.change(self.engine.now(), ff);
                 self.plan(slot);
             }
@@ -405,7 +399,7 @@ impl<'a> Machine<'a> {
         let Some(running) = self.running.get_mut(slot) else { return };
         self.plans += 1;
         running.plan = self.plans;
-        let left = running.execution + running.communication;
+        let left = running.progress.left();
         self.engine.at(running.since.saturating_add(seconds(left)), Event::End { slot, plan: running.plan });
     }
 
@@ -430,14 +424,9 @@ impl<'a> Machine<'a> {
 }
 
 impl Running {
-    /// The flex factor changes. A job computes and communicates by turns, so both have got on by the same part.
+    /// The flex factor changes.
     fn change(&mut self, now: Time, ff: f64) {
-        let left = self.execution + self.communication;
-        let part = if left > 0.0 { ((now - self.since) as f64 / SECOND as f64 / left).min(1.0) } else { 1.0 };
-        let spent = self.communication * part;
-        self.execution *= 1.0 - part;
-        self.communication = remaining_communication(self.communication, spent, self.ff, ff);
-        self.ff = ff;
+        self.progress.change(to_seconds(now - self.since), ff);
         self.since = now;
     }
 }

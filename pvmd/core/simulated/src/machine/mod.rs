@@ -503,7 +503,7 @@ impl<T: Tasks> Machine<T> {
             Action::ReadSaved => {
                 self.later(1..5000, Happening::Event(host, Event::SavedRead { saved: None }));
             }
-            Action::ReadQueues => {
+            Action::ReadQueues { .. } => {
                 let event = Event::QueuesRead { result: Ok(queues()) };
                 self.later(1..5000, Happening::Event(host, event));
             }

@@ -3,13 +3,16 @@
 use super::{JOBS_MAX, Job, Jobs, answer, end_tasks};
 use crate::addresses::PeerTo;
 use crate::effect::Effects;
-use crate::event::Action;
 use crate::master::Master;
-use pvm_sched::queues::{Cluster, Configuration, Demand, HostState, Hours, Limits, Queue, Wanted};
-use pvm_wire::jobs::{
-    ClusterRecord, Expected, JOB_TASKS_MAX, JobAnswer, JobCall, JobId, JobRecord, JobRequest, JobState,
-    QueueRecord, Tasks, WantedList, WantedRecord,
+use pvm_sched::queues::{
+    Cluster, ClusterState, Configuration, Demand, HostState, Hours, Limits, Queue, Wanted,
 };
+use pvm_wire::HostIndex;
+use pvm_wire::jobs::{
+    ClusterRecord, Expectation, Expected, HostCluster, JOB_TASKS_MAX, JobAnswer, JobCall, JobId, JobRecord,
+    JobRequest, JobState, QueueRecord, Tasks, WantedList, WantedRecord,
+};
+use pvm_wire::quantity::BANDWIDTH_MAX;
 use std::ops::Bound;
 use tracing::info;
 
@@ -35,6 +38,7 @@ impl Master {
             JobCall::Release(ids) => jobs.change(&ids, |jobs, id| Ok(jobs.hold(id, false))),
             JobCall::Queues => jobs.queues(),
             JobCall::Clusters => jobs.clusters(),
+            JobCall::HostClusters => jobs.host_clusters(),
             JobCall::Reload => return jobs.reload(to, out),
             JobCall::Lend { job, peer } => return jobs.lend(to, job, peer, out),
             JobCall::NoteLent { job, number } => jobs.note_lent(job, number),
@@ -52,7 +56,7 @@ impl Jobs {
         if let Some(known) = request.origin.as_ref().and_then(|origin| self.of_origin(origin)) {
             return self.answer_when_saved(known, to, JobAnswer::Submitted(known));
         }
-        match self.admit(&request) {
+        match self.admit(&request, to.host) {
             Err(reason) => answer(to, JobAnswer::Refused(reason), out),
             Ok((queue, demand)) => {
                 let id = JobId(self.next);
@@ -68,7 +72,8 @@ impl Jobs {
         }
     }
 
-    fn admit(&self, request: &JobRequest) -> Result<(String, Demand), String> {
+    /// `from` is the host where it is submitted.
+    pub(super) fn admit(&self, request: &JobRequest, from: HostIndex) -> Result<(String, Demand), String> {
         let count = request.tasks.count();
         if count > JOB_TASKS_MAX {
             return Err(format!("a job has {JOB_TASKS_MAX} tasks at most, not {count}"));
@@ -77,6 +82,20 @@ impl Jobs {
             && first.checked_add(count).is_none()
         {
             return Err(format!("the numbers of tasks end at {}", u32::MAX));
+        }
+        let expectation = request.expectation;
+        if expectation.bandwidth > BANDWIDTH_MAX {
+            return Err(format!(
+                "the bandwidth between two tasks is {BANDWIDTH_MAX} bit/s at most, not {}",
+                expectation.bandwidth
+            ));
+        }
+        if matches!(request.tasks, Tasks::Array { .. }) && expectation != Expectation::default() {
+            return Err(
+                "a bandwidth, an expected run time and a communication time are of parallel programs, whose \
+                 tasks start at once: the tasks of an array are independent"
+                    .to_owned(),
+            );
         }
         if self.live() >= JOBS_MAX {
             return Err(format!("the machine has {JOBS_MAX} jobs that have not ended, and takes no more"));
@@ -90,7 +109,8 @@ impl Jobs {
                 Some(_) => {}
             }
         }
-        let demand = Job::demand(request);
+        let home = self.scheduler.cluster_of(from).map(str::to_owned);
+        let demand = Demand { home, ..Job::demand(request) };
         let queue = request.queue.as_deref();
         self.scheduler.admit(queue, &request.user, &demand).map_err(|refusal| refusal.to_string())
     }
@@ -101,7 +121,7 @@ impl Jobs {
             reason => reason.map(|reason| reason.to_string()),
         };
         let record = job.record(reason.filter(|_| !job.waits_for_jobs()));
-        JobRecord { may_be_lent: self.may_be_lent(job), ..record }
+        JobRecord { may_be_lent: self.may_be_lent(job), run: self.run_record(job), ..record }
     }
 
     pub(super) fn list(&self, ids: &[JobId]) -> JobAnswer {
@@ -188,7 +208,7 @@ impl Jobs {
     /// The file of queues is read again.
     fn reload(&mut self, to: PeerTo, out: &mut Effects) {
         self.reloading.push(to);
-        out.act(Action::ReadQueues);
+        self.read_queues(out);
     }
 
     /// It has been read: its queues are there from now on, or those from before if something is wrong with it.
@@ -255,6 +275,15 @@ impl Jobs {
         };
         JobAnswer::Clusters(self.scheduler.configuration().clusters.iter().map(record).collect())
     }
+
+    fn host_clusters(&self) -> JobAnswer {
+        let record = |state: ClusterState| {
+            let ClusterState { name, hosts, slots, free, factor, bandwidth, demand, congestion } = state;
+            let congestion = Some(congestion).filter(|congestion| congestion.is_finite());
+            HostCluster { name, hosts, slots, free, factor, bandwidth, demand, congestion }
+        };
+        JobAnswer::HostClusters(self.scheduler.clusters().into_iter().map(record).collect())
+    }
 }
 
 /// Bytes of a job's record, at least, and what it has beside its texts.
@@ -275,6 +304,7 @@ fn properties(queue: &Queue) -> Vec<(String, String)> {
         ("idle", idle.map(|seconds| format!("{seconds}s"))),
         ("max-load", load.map(|load| (f64::from(load) / 1000.0).to_string())),
         ("one-parallel-job-per-host", one_parallel.then(|| true.to_string())),
+        ("coallocation", queue.coallocation.map(|strategy| strategy.name().to_ascii_lowercase())),
         ("preempts", (!queue.preempts.is_empty()).then(|| queue.preempts.join(","))),
         ("max-time", time.map(seconds)),
         ("max-memory", memory.map(|bytes| bytes.to_string())),

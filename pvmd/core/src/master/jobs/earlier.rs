@@ -267,7 +267,7 @@ mod tests {
         let config = Config { name: "a".into(), saved, queues, ..Config::for_tests() };
         let mut jobs = Jobs::new(&config, Duration::from_secs(1));
         jobs.note_slots(HostIndex::MASTER, 2);
-        jobs.host_joined(&entry(HostIndex::MASTER, "a"));
+        jobs.host_joined(&entry(HostIndex::MASTER, "a"), None);
         jobs
     }
 

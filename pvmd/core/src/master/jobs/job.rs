@@ -1,9 +1,11 @@
 //! A job: its tasks, how they fare, and when it is over.
 
+use super::forecast::Measured;
 use super::numbers::Numbers;
 use pvm_sched::queues::{Demand, Width};
 use pvm_wire::jobs::{
-    JobId, JobRecord, JobRequest, JobState, LentRecord, TaskEvent, TaskOrder, TaskProgram, Tasks,
+    ClusterShare, JobId, JobRecord, JobRequest, JobState, LentRecord, RunRecord, TaskEvent, TaskOrder,
+    TaskProgram, Tasks,
 };
 use pvm_wire::{HostIndex, Tid};
 use serde::{Deserialize, Serialize};
@@ -48,6 +50,19 @@ pub(crate) struct Job {
     reason: String,
     /// Where it is lent to, and its number there.
     lent: Option<(String, Option<JobId>)>,
+    /// The last run of a rigid one.
+    pub(super) run: Run,
+}
+
+/// A run of a rigid job.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Run {
+    /// Its clusters, and its tasks in each.
+    pub shares: Vec<ClusterShare>,
+    /// When it was to end by the model, as was known at its end.
+    pub predicted: Option<u64>,
+    /// What it has taught.
+    pub measured: Measured,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -112,6 +127,7 @@ impl Job {
             status: 0,
             reason: String::new(),
             lent: None,
+            run: Run::default(),
             request,
         }
     }
@@ -129,6 +145,8 @@ impl Job {
             time: program.time,
             memory: program.memory,
             hosts: request.hosts.clone(),
+            bandwidth: request.expectation.bandwidth,
+            home: None,
         }
     }
 
@@ -442,6 +460,7 @@ impl Job {
             }),
             origin: self.request.origin.clone(),
             may_be_lent: self.may_be_lent(),
+            run: RunRecord::default(),
         }
     }
 
@@ -496,6 +515,7 @@ mod tests {
             restarts,
             is_held: false,
             origin: None,
+            expectation: pvm_wire::jobs::Expectation::default(),
         };
         let demand = Job::demand(&request);
         Job::new(JobId(1), request, "default".into(), demand)

@@ -9,6 +9,7 @@
 mod calls;
 mod disk;
 mod earlier;
+mod forecast;
 mod job;
 mod numbers;
 mod peers;
@@ -21,6 +22,7 @@ use crate::effect::{Effect, Effects};
 use crate::event::Action;
 pub(crate) use disk::Urgency;
 use earlier::Earlier;
+use forecast::RunTimes;
 use job::Job;
 use peers::Pending;
 use pvm_sched::queues::{Configuration, Host, LOOK, Rules, Scheduler};
@@ -65,6 +67,8 @@ pub(super) struct Jobs {
     doomed: BTreeSet<JobId>,
     /// Tasks that end for others, and begin again.
     stopped: BTreeSet<(JobId, u32)>,
+    /// What is known of the run times of programs.
+    run_times: RunTimes,
     /// Slots of hosts that are members, or are to be.
     slots: BTreeMap<HostIndex, u32>,
     /// Callers of `Wait`, and the jobs whose end they wait for.
@@ -104,6 +108,7 @@ impl Jobs {
             lost_end: u64::try_from(lost_end.as_millis()).unwrap_or(u64::MAX),
             doomed: BTreeSet::new(),
             stopped: BTreeSet::new(),
+            run_times: RunTimes::default(),
             slots: BTreeMap::new(),
             waiters: Vec::new(),
             reloading: Vec::new(),
@@ -115,6 +120,7 @@ impl Jobs {
             is_due: !saved.is_empty(),
             now: 0,
         };
+        jobs.scheduler.set_links(config.hostfile.clusters());
         for id in jobs.all.keys().copied().collect::<Vec<_>>() {
             if jobs.all.get(&id).is_some_and(|job| job.ended.is_none()) {
                 jobs.earlier.note_job(id);
@@ -126,6 +132,7 @@ impl Jobs {
         }
         jobs.next = jobs.earlier.next_number(jobs.next);
         jobs.sort_ended();
+        jobs.recall_run_times();
         jobs
     }
 
@@ -191,11 +198,11 @@ impl Jobs {
         self.slots.insert(host, slots);
     }
 
-    /// A host is a member.
-    pub fn host_joined(&mut self, entry: &HostEntry) {
+    /// A host is a member, and belongs to this cluster.
+    pub fn host_joined(&mut self, entry: &HostEntry, cluster: Option<String>) {
         let slots = self.slots.get(&entry.index).copied().unwrap_or(1);
         let HostEntry { index, name, arch, capability, .. } = entry.clone();
-        self.scheduler.host_joined(index, Host { name, arch, capability, slots });
+        self.scheduler.host_joined(index, Host { name, arch, capability, slots, cluster });
         self.is_due |= !self.scheduler.is_empty();
     }
 
@@ -266,7 +273,7 @@ impl Jobs {
         self.state.stamp.reign = reign;
         self.is_state_new = true;
         if !self.reloading.is_empty() {
-            out.act(Action::ReadQueues);
+            self.read_queues(out);
         }
         self.now = 0;
         self.lost.values_mut().for_each(|due| *due = due.filter(|due| *due == 0));
@@ -274,6 +281,21 @@ impl Jobs {
         self.pending.iter_mut().for_each(|pending| pending.save = None);
         self.changed = self.all.keys().copied().collect();
         self.is_due |= !self.all.is_empty();
+    }
+
+    /// The file of queues is to be read.
+    fn read_queues(&self, out: &mut Effects) {
+        out.act(Action::ReadQueues { clusters: self.scheduler.cluster_names() });
+    }
+
+    /// Why a host cannot be in a cluster of this name, if it cannot.
+    pub fn refuse_cluster(&self, name: &str) -> Option<String> {
+        let is_taken = self.scheduler.configuration().has_cluster(name);
+        is_taken.then(|| {
+            format!(
+                "cluster={name}: the file of queues has a cluster of this name; give one of them another name"
+            )
+        })
     }
 
     /// Puts a job's waiting tasks into the queue, where it ages since this time.

@@ -52,10 +52,15 @@ impl Jobs {
         self.is_due = true;
         let Some(job) = self.all.get(&id) else { return };
         let is_rigid = matches!(job.request.tasks, Tasks::Rigid(_));
+        if is_rigid && job.is_over() {
+            self.conclude_run(id);
+        }
         self.scheduler.task_ended(id.0, host, ran, again && !is_rigid, self.now);
-        if again && is_rigid {
+        if again
+            && is_rigid
+            && let Some(job) = self.all.get(&id).cloned()
+        {
             // All of it waits again.
-            let job = job.clone();
             self.enqueue(&job, self.now);
         }
     }
@@ -106,6 +111,7 @@ impl Jobs {
                 let order = job.give(host, &name, count, self.now);
                 out.push(Effect::Order(host, FromMaster::RunTasks(Box::new(order))));
             }
+            self.begin_run(id);
         }
     }
 

@@ -1,0 +1,166 @@
+//! Clusters of hosts, and the links by which they are joined: a star, as the models of co-allocation have it.
+
+use super::values::shortened;
+use super::{HostOptions, Hostfile, HostfileError};
+use pvm_wire::quantity;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Longest name of a cluster, bytes.
+const NAME_MAX: usize = 64;
+/// Clusters that a hostfile can have.
+const CLUSTERS_MAX: usize = 1000;
+/// The option of a line that is about a link.
+const KEY: &str = "link";
+
+/// `link=NAME bw=BANDWIDTH`: the link between a cluster and the centre of the star.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Link {
+    /// The cluster.
+    pub cluster: String,
+    /// Bits per second.
+    pub bandwidth: u64,
+}
+
+impl Link {
+    /// The link that a line is about; `None`: it is about a host.
+    pub(super) fn parse(text: &str) -> Result<Option<Self>, String> {
+        let mut words = text.split([' ', '\t']).filter(|word| !word.is_empty());
+        let Some((KEY, name)) = words.next().and_then(|word| word.split_once('=')) else { return Ok(None) };
+        let cluster = cluster_name(KEY, name)?;
+        let mut bandwidth = None;
+        for word in words {
+            let Some(("bw", value)) = word.split_once('=') else {
+                return Err(format!("`{}`: the line of a link has no option but `bw=`", shortened(word)));
+            };
+            let value = quantity::bandwidth(value).map_err(|_| {
+                format!("`bw={}`: a bandwidth is 500kbit, 40Mbit, 1Gbit or 2.5Gbit", shortened(value))
+            })?;
+            if bandwidth.replace(value).is_some() {
+                return Err("the bandwidth is given twice".to_owned());
+            }
+        }
+        match bandwidth {
+            Some(bandwidth) => Ok(Some(Self { cluster, bandwidth })),
+            None => Err(format!("`link={cluster}` has no bandwidth: write `link={cluster} bw=1Gbit`")),
+        }
+    }
+}
+
+/// The name of a cluster, the value of an option.
+pub(super) fn cluster_name(key: &str, value: &str) -> Result<String, String> {
+    let is_good = !value.is_empty()
+        && value.len() <= NAME_MAX
+        && value.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter));
+    if is_good {
+        return Ok(value.to_owned());
+    }
+    Err(format!(
+        "`{key}={}`: the name of a cluster is at most {NAME_MAX} letters, digits, `-`, `_` and `.`",
+        shortened(value)
+    ))
+}
+
+/// What the lines so far have said of clusters.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Those that hosts are in, or would be by a `*` line.
+    clusters: BTreeSet<String>,
+    /// The lines of links.
+    lines: BTreeMap<String, usize>,
+}
+
+impl Found {
+    /// A line names a cluster.
+    pub fn note(&mut self, options: &HostOptions) -> Result<(), String> {
+        self.clusters.extend(options.cluster.clone());
+        if self.clusters.len() > CLUSTERS_MAX {
+            return Err(format!("a hostfile has {CLUSTERS_MAX} clusters at most"));
+        }
+        Ok(())
+    }
+
+    /// A line is about a link.
+    pub fn take(&mut self, links: &mut Vec<Link>, link: Link, line: usize) -> Result<(), String> {
+        let first = *self.lines.entry(link.cluster.clone()).or_insert(line);
+        if first != line {
+            return Err(format!("the link of cluster {} is in line {first} already", link.cluster));
+        }
+        if links.len() >= CLUSTERS_MAX {
+            return Err(format!("a hostfile has {CLUSTERS_MAX} links at most"));
+        }
+        links.push(link);
+        Ok(())
+    }
+
+    /// Links of clusters that no host is in.
+    pub fn mistakes(&self) -> impl Iterator<Item = HostfileError> {
+        let without = self.lines.iter().filter(|(cluster, _)| !self.clusters.contains(*cluster));
+        without.map(|(cluster, &line)| {
+            let reason =
+                format!("`link={cluster}`: no host is in that cluster (`cluster={cluster}` of a host)");
+            HostfileError { line, reason }
+        })
+    }
+}
+
+impl Hostfile {
+    /// The clusters that hosts are in, or would be if they were added, each with the bandwidth of its link in bits per second, if the
+    /// file says it.
+    pub fn clusters(&self) -> BTreeMap<String, Option<u64>> {
+        let options = self.hosts.iter().map(|spec| &spec.options).chain([&self.defaults]);
+        let named = options.filter_map(|options| options.cluster.clone()).map(|name| (name, None));
+        let links = self.links.iter().map(|link| (link.cluster.clone(), Some(link.bandwidth)));
+        named.chain(links).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "link=fast bw=1Gbit\n* cluster=fast\nn1\nn2 cluster=slow sp=500\n* \n& n3\nlink=slow\tbw=40Mbit/s # far\n";
+
+    #[test]
+    fn hosts_are_in_clusters_that_have_links() {
+        let hostfile = Hostfile::parse(FILE).expect("no mistakes");
+        let of = |host: usize| hostfile.hosts[host].options.cluster.as_deref();
+        assert_eq!((of(0), of(1), of(2)), (Some("fast"), Some("slow"), None));
+        let expected = [("fast", Some(1_000_000_000)), ("slow", Some(40_000_000))];
+        assert_eq!(hostfile.clusters(), expected.map(|(name, bits)| (name.to_owned(), bits)).into());
+        let without = Hostfile::parse("n1 cluster=a\n").expect("no mistakes").clusters();
+        assert_eq!(without, [("a".to_owned(), None)].into());
+    }
+
+    #[test]
+    fn mistakes_are_told_with_their_lines() {
+        let told = |from: &str, to: &str| {
+            let mistakes = Hostfile::parse(FILE.replacen(from, to, 1)).expect_err("a mistake");
+            mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+        };
+        assert_eq!(
+            told("link=fast", "link=quick"),
+            "line 1: `link=quick`: no host is in that cluster (`cluster=quick` of a host)"
+        );
+        assert_eq!(told("link=slow", "link=fast"), "line 7: the link of cluster fast is in line 1 already");
+        assert_eq!(told(" bw=1Gbit", ""), "line 1: `link=fast` has no bandwidth: write `link=fast bw=1Gbit`");
+        assert_eq!(
+            told("1Gbit", "1GB"),
+            "line 1: `bw=1GB`: a bandwidth is 500kbit, 40Mbit, 1Gbit or 2.5Gbit"
+        );
+        assert_eq!(told("bw=1Gbit", "bw=1bit bw=2bit"), "line 1: the bandwidth is given twice");
+        assert_eq!(told("bw=1Gbit", "sp=9"), "line 1: `sp=9`: the line of a link has no option but `bw=`");
+        assert!(
+            told("cluster=slow", "cluster=a/b").starts_with("line 4: `cluster=a/b`: the name of a cluster")
+        );
+        assert!(told("cluster=slow", "cluster=").starts_with("line 4: `cluster=`: the name of a cluster"));
+        assert!(told("link=fast", "link=").starts_with("line 1: `link=`: the name of a cluster"));
+        assert!(told("link=fast", "& link=fast").starts_with("line 1: the host's name is missing"));
+        assert!(told("sp=500", "bw=1Gbit").starts_with("line 4: `bw=` belongs to the line of a link"));
+        let long = format!("cluster={}", "x".repeat(NAME_MAX + 1));
+        assert!(told("cluster=slow", &long).contains("at most 64"));
+        let many: Vec<String> = (0..=CLUSTERS_MAX).map(|n| format!("h{n} cluster=c{n}\n")).collect();
+        let mistakes = Hostfile::parse(many.concat()).expect_err("too many");
+        assert_eq!(mistakes[0].to_string(), "line 1001: a hostfile has 1000 clusters at most");
+    }
+}
