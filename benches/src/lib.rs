@@ -8,6 +8,7 @@
 //! - [`lab`]: the contenders, ready to be run, and [`remote`], on hosts with a network, and [`uneven`], on hosts of unequal speed; [`program`]: running one and reading its results.
 //! - [`coscheduling`]: programs that share hosts, which is no comparison side by side.
 //! - [`scale`]: what many hosts cost, which is no comparison side by side either.
+//! - [`policies`]: all placement policies on hosts that share this computer.
 //! - [`waiting`]: what many waiting jobs cost.
 //! - [`live`]: daemons compared with the simulator.
 //! - [`jobs`]: jobs of a workload. [`hyperqueue`]: a peer that runs jobs.
@@ -25,6 +26,7 @@ pub mod live;
 pub mod numbers;
 pub mod part;
 pub mod parts;
+pub mod policies;
 pub mod program;
 pub mod remote;
 pub mod report;

@@ -9,7 +9,7 @@ use crate::coscheduling::{TurnHistory, TurnsReport};
 use crate::error::PvmError;
 use crate::jobs::{JobAnswer, JobCall, JobId, Stamp, TaskOrder, TaskReport};
 use crate::loads::LoadVector;
-use crate::queue::BatchRecord;
+use crate::queue::{BatchRecord, PolicyTally};
 use crate::services::Tracer;
 use crate::spawn::{Refusal, SpawnRequest};
 use crate::tid::{HostIndex, Tid};
@@ -167,6 +167,8 @@ pub enum DaemonMsg {
         policy: String,
         /// What it says.
         message: Blob,
+        /// The batch for which it is said, if it is for one.
+        cause: Option<BatchId>,
     },
     /// To all: remove the log when the virtual machine ends.
     DiscardLogs,
@@ -535,6 +537,8 @@ pub enum PeerReply {
     Batches {
         /// The oldest first.
         batches: Vec<BatchRecord>,
+        /// What policies have cost on the host.
+        policies: Vec<PolicyTally>,
     },
     /// To `CancelBatch`: 0 or an error code.
     BatchCancelled {

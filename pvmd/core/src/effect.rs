@@ -35,8 +35,8 @@ pub(crate) enum Effect {
     SendBatch(Tid, BatchMsg),
     /// This manager places a batch: told with what this host asks for, if it is one of the nodes.
     Place(Tid, Placement),
-    /// This host's agent of a policy hears something.
-    TellAgent(Policy, AgentEvent),
+    /// This host's agent of a policy hears something that happens for a batch.
+    TellAgent(Policy, AgentEvent, BatchId),
     /// A task manager is started.
     StartManager,
     /// A manager that is not needed is ended.

@@ -4,8 +4,8 @@
 //! it waits until the scheduler picks it. [`Scheduler::next`] is the whole decision, a function of the state and the time:
 //!
 //! - **Who is next**: the order of [`order`](self): priority with aging, up-down between users, age.
-//! - **Arrays**: each host is given `N = min(P − P_c, T_c / N_c · C_i / C_A)` tasks (active pulling, section 1 of the paper), and P is
-//!   firm: a host with P slots in use is given nothing more, unless tasks are so short that it would idle between two decisions.
+//! - **Arrays**: each host is given `N = min(P − P_c, T_c / N_c · C_i / C_A)` tasks (active pulling, section 1 of the paper), unless the
+//!   queue names another policy that divides ([`Dividing`]), and P is firm: a host with P slots in use is given nothing more, unless tasks are so short that it would idle between two decisions.
 //! - **Rigid jobs** start all at once. The first that does not fit has a reservation, and what comes behind it starts only where that
 //!   does not delay it (EASY backfilling).
 //! - **Where**: on hosts that the queue and the job name, when they are as idle as the queue wants them, the lightly loaded first.
@@ -26,11 +26,12 @@ mod wanted;
 pub use hosts::{Cluster, Configuration, Host};
 pub use hours::Hours;
 pub use preempt::Stop;
-pub use queue::{Demand, HostState, Limits, Queue, Refusal, Width};
+pub use queue::{Demand, Dividing, HostState, Limits, Queue, Refusal, Width};
 pub use reason::Reason;
 pub use wanted::Wanted;
 
 use crate::allocation::Usage;
+use crate::policy::Policy;
 use hosts::Node;
 use order::Owner;
 use pvm_wire::loads::LoadVector;
@@ -115,6 +116,8 @@ pub struct Scheduler<H: Ord> {
     ending: BTreeMap<u64, u64>,
     /// Hosts that can be had.
     expected: Prospects,
+    /// The host that a queue whose hosts take turns has given tasks last.
+    last: Option<H>,
 }
 
 impl<H: Copy + Ord> Scheduler<H> {
@@ -137,6 +140,7 @@ impl<H: Copy + Ord> Scheduler<H> {
             stopping: BTreeMap::new(),
             ending: BTreeMap::new(),
             expected: Prospects::new(),
+            last: None,
         }
     }
 
@@ -164,6 +168,11 @@ impl<H: Copy + Ord> Scheduler<H> {
 
     fn queue(&self, name: &str) -> Option<(usize, &Queue)> {
         self.with.queues.iter().enumerate().find(|(_, queue)| queue.name == name)
+    }
+
+    /// The policy of a job's queue, if it has one.
+    pub fn policy_of(&self, id: u64) -> Option<Policy> {
+        self.queue(&self.jobs.get(&id)?.queue)?.1.policy
     }
 
     fn owner(&self, job: &Job) -> Option<Owner> {
