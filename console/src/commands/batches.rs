@@ -26,17 +26,13 @@ pub fn batches_of(task: &mut Task, ids: &[i32]) -> Result<Report> {
     let (all, names) = (task.batches()?, host_names(task)?);
     let (mut text, mut values, mut failed) = (String::new(), Vec::new(), false);
     for &id in ids {
-        match all.iter().find(|batch| batch.id == id) {
-            Some(batch) => {
-                text.push_str(&batches::details(batch, &names));
-                values.push(batch_json(batch, &names));
-            }
-            None => {
-                failed = true;
-                let _ =
-                    writeln!(text, "{id:x}: no such batch, or it has completed and is no longer remembered");
-            }
-        }
+        let Some(batch) = all.iter().find(|batch| batch.id == id) else {
+            failed = true;
+            let _ = writeln!(text, "{id:x}: no such batch, or it has completed and is no longer remembered");
+            continue;
+        };
+        text.push_str(&batches::details(batch, &names));
+        values.push(batch_json(batch, &names));
     }
     Ok(Report { text, json: json!({ "batches": values }), failed })
 }
