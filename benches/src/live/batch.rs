@@ -52,7 +52,7 @@ impl Hosts {
         Self::begin(plan, programs, workload, TempDir::with_prefix("pvm-policies-")?)
     }
 
-    fn begin(plan: Plan, programs: Programs, workload: &Workload, folder: TempDir) -> Result<Self> {
+    fn begin(plan: Plan<'_>, programs: Programs, workload: &Workload, folder: TempDir) -> Result<Self> {
         let machine = plan.try_start();
         let machine = machine.map_err(|failure| anyhow::anyhow!("the daemon does not start: {failure:?}"))?;
         machine.console_with_hosts(workload.speeds.len()).quit();
@@ -97,7 +97,7 @@ impl Hosts {
 }
 
 /// Local daemons, one after the other, so that they have their numbers in order.
-fn plan(ours: &Installation, workload: &Workload) -> Plan {
+fn plan<'a>(ours: &'a Installation, workload: &Workload) -> Plan<'a> {
     let hosts = format!("* via=local ep=@PATH@\n{}", workload.hostfile());
     Plan::of(ours).name("h1").hostfile(&hosts).variable("PVM_STARTERS", "1")
 }
