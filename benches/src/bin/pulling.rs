@@ -12,6 +12,7 @@
 //! hosts.
 
 use benches::numbers;
+use benches::slot::Slot;
 use clap::Parser;
 use pvm_sim::pulling::Workload;
 use pvm3::{Any, Pack, PolicyMessages, Task, Tid};
@@ -134,7 +135,10 @@ fn spawn(task: &mut Task, policy: &str, count: usize) -> Outcome<f64> {
 fn work(task: &mut Task, folder: &Path, workload: &Workload) -> Outcome {
     let parent = task.parent().ok_or("this task was not spawned")?;
     let host = task.tid().host().ok_or("a task is on a host")?;
-    thread::sleep(workload.time(numbers::next(folder)?, host.get() as usize - 1));
+    let (number, host) = (numbers::next(folder)?, host.get() as usize - 1);
+    let slot = Slot::take(folder, host, workload.slots, number)?;
+    thread::sleep(workload.time(number, host));
+    drop(slot);
     Ok(task.send(parent, DONE, &Pack::new())?)
 }
 

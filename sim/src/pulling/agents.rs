@@ -45,7 +45,20 @@ struct Host {
     random: Randomness,
     /// Tasks that run there or are about to.
     running: u32,
+    /// When each slot is free: tasks beyond the slots wait for one.
+    slots: Vec<Time>,
     wishes: u64,
+}
+
+impl Host {
+    /// A task begins that needs a slot for this time: how long until it has ended. Without a free slot it waits for one of them.
+    fn occupy(&mut self, number: u64, now: Time, work: Time) -> Time {
+        let free = self.slots.iter().position(|&free| free <= now);
+        let at = free.unwrap_or((number % self.slots.len() as u64) as usize);
+        let end = self.slots[at].max(now) + work;
+        self.slots[at] = end;
+        end - now
+    }
 }
 
 struct Simulation<'a> {
@@ -73,6 +86,7 @@ pub fn simulate(workload: &Workload, policy: Policy, costs: &Costs, seed: u64) -
         party: None,
         random: Randomness::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(number as u64)),
         running: 0,
+        slots: vec![0; workload.slots.max(1) as usize],
         wishes: 0,
     };
     let numbers: Vec<usize> = (HOME..=workload.speeds.len()).collect();
@@ -115,7 +129,8 @@ impl Simulation<'_> {
                 self.tell_known(host, AgentEvent::Began { home: HOME, count: n, placed: true });
             }
             Event::Begins { host } => {
-                let time = self.workload.time(self.begun, host).as_micros() as Time;
+                let work = self.workload.time(self.begun, host).as_micros() as Time;
+                let time = self.hosts[host].occupy(self.begun, self.engine.now(), work);
                 self.begun += 1;
                 self.engine.after(time, Event::Ended { host });
                 self.engine.after(time + self.costs.local + self.latency(host), Event::Done);
