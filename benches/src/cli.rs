@@ -5,6 +5,7 @@ use crate::lab::{Lab, Programs};
 use crate::live;
 use crate::part::{Effort, Part, Session};
 use crate::parts;
+use crate::policies;
 use crate::report::{Computer, Findings, Found};
 use crate::scale;
 use crate::tune::Tune;
@@ -71,7 +72,7 @@ enum Action {
 
 #[derive(Debug, Args)]
 struct Documentation {
-    /// Of `live`: write its data, pictures and tables into docs, too
+    /// Of `live` and `policies`: write their data, pictures and tables into docs, too
     #[arg(long)]
     docs: bool,
 }
@@ -84,6 +85,7 @@ Examples:
   cargo bench -p benches -- --prefix /opt/pvm rate         what is installed there
   cargo bench -p benches -- coscheduling --rounds 2        programs that share hosts, about ten minutes
   cargo bench -p benches -- scale                          what 8 to 256 hosts cost, about ten minutes
+  cargo bench -p benches -- policies --docs                all placement policies, about ten minutes
   cargo bench -p benches -- jobs jobs-waiting              jobs of the queues, with HyperQueue for comparison
   cargo bench -p benches -- live --docs                    the simulator beside daemons, about four minutes
   cargo bench -p benches -- tune RING_TURN 8 256           values of a constant of docs/constants.md
@@ -127,6 +129,7 @@ pub fn run(cli: &Cli, programs: Programs) -> Result<()> {
     let (lived, words) = take(words, live::is_chosen);
     let (grown, words) = take(words, scale::is_chosen);
     let (queued, words) = take(words, waiting::is_chosen);
+    let (placed, words) = take(words, policies::is_chosen);
     if !shared.is_empty() {
         share(&ours, &shared, cli, &folder)?;
     }
@@ -135,6 +138,9 @@ pub fn run(cli: &Cli, programs: Programs) -> Result<()> {
     }
     if !grown.is_empty() {
         grow(&ours, programs, &grown, cli, &folder)?;
+    }
+    if !placed.is_empty() {
+        place(&ours, programs, &placed, cli, &folder, &machine)?;
     }
     if !queued.is_empty() {
         wait(&ours, programs, cli, &folder)?;
@@ -219,6 +225,32 @@ fn wait(ours: &Installation, programs: Programs, cli: &Cli, folder: &Path) -> Re
     let growth = growth.context("interrupted")?;
     publish(growth.report(), cli, folder)?;
     keep(folder, waiting::NAME, &growth)
+}
+
+/// Measures and shows placement policies.
+fn place(
+    ours: &Installation,
+    programs: Programs,
+    words: &[String],
+    cli: &Cli,
+    folder: &Path,
+    machine: &Computer,
+) -> Result<()> {
+    let rounds = cli.rounds.map_or(if cli.quick { 1 } else { policies::ROUNDS }, usize::from);
+    let session = session(0, cli.effort())?;
+    let found = policies::measure(ours, programs, words, (rounds, cli.quick), &session)?;
+    session.progress.finish_and_clear();
+    let found = found.context("interrupted")?;
+    for compared in &found {
+        publish(compared.report(), cli, folder)?;
+    }
+    keep(folder, policies::NAME, &found)?;
+    if cli.documentation.docs {
+        let shown: Vec<_> = found.iter().filter_map(policies::Compared::shown).collect();
+        live::page::write(workspace(), &shown, machine, rounds)?;
+        println!("the pages with placement policies are up to date");
+    }
+    Ok(())
 }
 
 /// Prints the tables; writes them and the plots into files.

@@ -8,10 +8,11 @@
 //! - [`lab`]: the contenders, ready to be run, and [`remote`], on hosts with a network, and [`uneven`], on hosts of unequal speed; [`program`]: running one and reading its results.
 //! - [`coscheduling`]: programs that share hosts, which is no comparison side by side.
 //! - [`scale`]: what many hosts cost, which is no comparison side by side either.
+//! - [`policies`]: all placement policies on hosts that share this computer.
 //! - [`waiting`]: what many waiting jobs cost.
 //! - [`live`]: daemons compared with the simulator.
 //! - [`jobs`]: jobs of a workload. [`hyperqueue`]: a peer that runs jobs.
-//! - [`numbers`]: what tasks of a batch count by.
+//! - [`numbers`]: what tasks of a batch count by; [`slot`]: how many of them sleep at a time.
 //! - [`stats`], [`report`]: from rounds to tables, plots and JSON; [`cli`]: the command line.
 //! - [`tune`]: values of one of this product's constants side by side.
 #![forbid(unsafe_code)]
@@ -25,10 +26,12 @@ pub mod live;
 pub mod numbers;
 pub mod part;
 pub mod parts;
+pub mod policies;
 pub mod program;
 pub mod remote;
 pub mod report;
 pub mod scale;
+pub mod slot;
 pub mod stats;
 pub mod tune;
 pub mod uneven;

@@ -125,7 +125,7 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pvm3::Tid;
+    use pvm3::{PolicyMessages, Tid};
 
     fn batch(done: u32) -> BatchRecord {
         BatchRecord {
@@ -141,6 +141,8 @@ mod tests {
             cancelled: 0,
             restarts: 0,
             nodes: Vec::new(),
+            messages: PolicyMessages::default(),
+            decisions: Vec::new(),
         }
     }
 

@@ -340,6 +340,18 @@ pub use pvm_wire::loads::{LoadRecord, LoadVector};
 /// ```
 #[doc(inline)]
 pub use pvm_wire::queue::BatchEvent;
+/// What placing a batch has cost and which host was given how many tasks when; what policies have cost each host:
+/// [`Task::batches`], [`Task::policy_tallies`].
+///
+/// ```no_run
+/// # let mut task = pvm3::Task::enrol()?;
+/// for tally in task.policy_tallies()? {
+///     println!("{} on host {}: {} messages for {} tasks", tally.policy, tally.host, tally.messages.all(), tally.given);
+/// }
+/// # Ok::<(), pvm3::Error>(())
+/// ```
+#[doc(inline)]
+pub use pvm_wire::queue::{BatchDecision, PolicyMessages, PolicyTally};
 /// A batch as it is listed, and what a host was given of it: [`Task::batches`].
 ///
 /// ```no_run

@@ -8,7 +8,7 @@ use pvm_engine::{Error, Result};
 use pvm_wire::PvmError;
 use pvm_wire::calls::spawn::{Batches, CancelBatch};
 use pvm_wire::events::{Datum, Event, Writer};
-use pvm_wire::queue::{BatchEvent, BatchRecord, QueueRequest};
+use pvm_wire::queue::{BatchEvent, BatchRecord, PolicyTally, QueueRequest};
 use pvm_wire::spawn::flags;
 
 /// A queued batch to be started.
@@ -84,6 +84,12 @@ impl Task {
     /// The virtual machine's batches: those being placed, those queued, and the last 16 of each host that are complete.
     pub fn batches(&mut self) -> Result<Vec<BatchRecord>> {
         Ok(self.engine.call(&Batches {})?.batches)
+    }
+
+    /// What placement policies have cost on each host since its daemon began: batches, tasks and messages. Policies that were not used
+    /// are not listed.
+    pub fn policy_tallies(&mut self) -> Result<Vec<PolicyTally>> {
+        Ok(self.engine.call(&Batches {})?.policies)
     }
 }
 

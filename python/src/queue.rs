@@ -1,7 +1,7 @@
 //! Queued batches: what becomes of them.
 
 use crate::task::Task;
-use pvm3::BatchRecord;
+use pvm3::{BatchDecision, BatchRecord};
 use pyo3::prelude::*;
 
 /// An event of a queued batch, for its parent.
@@ -86,6 +86,12 @@ pub struct Batch {
     cancelled: u32,
     /// Starts beyond the first of a task.
     restarts: u32,
+    /// Messages of the policy for this batch from one host to another, as far as its home knows.
+    messages_between_hosts: u64,
+    /// The same between processes of its home's host.
+    messages_at_home: u64,
+    /// The last decisions: seconds since the batch was asked for, id of the host's daemon, number of tasks.
+    decisions: Vec<(f64, i32, u32)>,
 }
 
 impl From<BatchRecord> for Batch {
@@ -102,8 +108,15 @@ impl From<BatchRecord> for Batch {
             failed: record.failed,
             cancelled: record.cancelled,
             restarts: record.restarts,
+            messages_between_hosts: record.messages.between_hosts,
+            messages_at_home: record.messages.at_home,
+            decisions: record.decisions.iter().map(decision).collect(),
         }
     }
+}
+
+fn decision(decision: &BatchDecision) -> (f64, i32, u32) {
+    (decision.after as f64 / 1e6, decision.host.host_tid().raw(), decision.count)
 }
 
 #[pymethods]

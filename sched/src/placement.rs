@@ -73,7 +73,7 @@ impl<H: Copy + Ord + Debug> Placement<H> for RoundRobin<H> {
 }
 
 /// The block sizes of PVM's accumulator rule. Block j ends with task k, the first at which `k·nh ≥ (j + 1)·count`.
-fn blocks(count: u64, nh: u64) -> impl Iterator<Item = u64> {
+pub(crate) fn blocks(count: u64, nh: u64) -> impl Iterator<Item = u64> {
     let end = move |block: u64| (u128::from(block) * u128::from(count)).div_ceil(u128::from(nh)) as u64;
     (0..nh).map(move |block| end(block + 1) - end(block))
 }

@@ -149,6 +149,22 @@ pub enum BatchMsg {
 }
 
 impl BatchMsg {
+    /// The batch that it is about.
+    pub fn batch(&self) -> BatchId {
+        match *self {
+            Self::Place { batch, .. }
+            | Self::More { batch, .. }
+            | Self::NodeJoined { batch, .. }
+            | Self::NodeGone { batch, .. }
+            | Self::Done { batch }
+            | Self::TasksHave { batch, .. }
+            | Self::TasksNo { batch }
+            | Self::Apply { batch, .. }
+            | Self::Grant { batch, .. }
+            | Self::NoNodes { batch } => batch,
+        }
+    }
+
     /// The body of the PVM message.
     pub fn encode(&self) -> Result<Vec<u8>, CodecError> {
         codec::encode(self)

@@ -10,7 +10,7 @@ use crate::coscheduling::{TurnHistory, TurnsReport};
 use crate::error::PvmError;
 use crate::jobs::{JobAnswer, JobCall, JobId, Stamp, TaskOrder, TaskReport};
 use crate::loads::LoadVector;
-use crate::queue::BatchRecord;
+use crate::queue::{BatchRecord, PolicyTally};
 use crate::services::Tracer;
 use crate::spawn::{Refusal, SpawnRequest};
 use crate::tid::{HostIndex, Tid};
@@ -168,6 +168,8 @@ pub enum DaemonMsg {
         policy: String,
         /// What it says.
         message: Blob,
+        /// The batch for which it is said, if it is for one.
+        cause: Option<BatchId>,
     },
     /// To the home of a task's spawn: to which tasks it has sent how much, and whether it says nothing more.
     Traffic {
@@ -545,6 +547,8 @@ pub enum PeerReply {
     Batches {
         /// The oldest first.
         batches: Vec<BatchRecord>,
+        /// What policies have cost on the host.
+        policies: Vec<PolicyTally>,
     },
     /// To `CancelBatch`: 0 or an error code.
     BatchCancelled {

@@ -121,6 +121,60 @@ pub struct NodeTally {
     pub last: Option<Terms>,
 }
 
+/// Decisions of a batch that its record has: the latest.
+pub const DECISIONS_KEPT: usize = 32;
+
+/// Tasks of a batch that a policy gave to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BatchDecision {
+    /// Microseconds since the batch was asked for.
+    pub after: u64,
+    /// The node.
+    pub host: HostIndex,
+    /// Tasks.
+    pub count: u32,
+}
+
+/// Messages of a placement policy.
+///
+/// Of active pulling and of the policies that divide a batch these are what home, task manager and nodes say to each other of the
+/// batch. Of policies of agents they are what agents say to each other. Orders to start tasks, and their answers, do not count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyMessages {
+    /// From one host to another.
+    pub between_hosts: u64,
+    /// Between processes of one host, the batch's home.
+    pub at_home: u64,
+}
+
+impl PolicyMessages {
+    /// Both.
+    pub fn all(self) -> u64 {
+        self.between_hosts.saturating_add(self.at_home)
+    }
+
+    /// Counts more.
+    pub fn add(&mut self, more: Self) {
+        self.between_hosts = self.between_hosts.saturating_add(more.between_hosts);
+        self.at_home = self.at_home.saturating_add(more.at_home);
+    }
+}
+
+/// What a placement policy has cost on a host since its daemon began.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyTally {
+    /// The host.
+    pub host: HostIndex,
+    /// Name of the policy.
+    pub policy: String,
+    /// Batches and spawns of tasks of this host that the policy has placed.
+    pub batches: u64,
+    /// Their tasks that it has given to nodes.
+    pub given: u64,
+    /// Messages. A policy's sum over all hosts has each message once: of agents a host counts what it sends, else the home counts all.
+    pub messages: PolicyMessages,
+}
+
 /// A batch, as it is listed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BatchRecord {
@@ -148,6 +202,10 @@ pub struct BatchRecord {
     pub restarts: u32,
     /// The nodes that have been given something.
     pub nodes: Vec<NodeTally>,
+    /// What its placement has cost so far, as far as its home knows: of agents, what the home's has said and heard for it.
+    pub messages: PolicyMessages,
+    /// Its last decisions, the oldest first, at most [`DECISIONS_KEPT`].
+    pub decisions: Vec<BatchDecision>,
 }
 
 #[cfg(test)]

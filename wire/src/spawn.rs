@@ -136,6 +136,10 @@ pub struct SpawnReply {
     pub policy: String,
 }
 
+/// Environment variable with the policy of a task's spawns that name none: set for tasks of the jobs of a queue that has a policy, and for
+/// what these spawn.
+pub const POLICY_VARIABLE: &str = "PVM_SPAWN_POLICY";
+
 /// An entry of an environment.
 pub fn entry(name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> OsString {
     [name.as_ref(), OsStr::new("="), value.as_ref()].into_iter().collect()

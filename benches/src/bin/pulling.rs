@@ -3,21 +3,31 @@
 //! `pvm-bench-pulling batch FOLDER WORKLOAD...` prints the seconds from the call to the last answer. Its tasks take their numbers from
 //! FOLDER, which all hosts have.
 //!
+//! `pvm-bench-pulling policy POLICY FOLDER WORKLOAD...` places such a batch by a policy. It prints the seconds, and the messages of the
+//! policy between hosts and on the home's host, over all hosts.
+//!
+//! `pvm-bench-pulling spawn POLICY TASKS` spawns tasks that exit at once, and prints the seconds of the call.
+//!
 //! `pvm-bench-pulling messages HOST` prints the seconds that a message takes between a task and its daemon, and between tasks of two
 //! hosts.
 
 use benches::numbers;
+use benches::slot::Slot;
 use clap::Parser;
 use pvm_sim::pulling::Workload;
-use pvm3::{Any, Pack, Task};
+use pvm3::{Any, Pack, PolicyMessages, Task, Tid};
 use std::error::Error;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 const DONE: i32 = 3;
 const PING: i32 = 4;
+const EXIT: i32 = 5;
+
+/// Longer than the last messages of a batch take.
+const SETTLE: Duration = Duration::from_millis(100);
 
 /// Round trips that are measured, and that are not because they are the first.
 const TRIPS: usize = 200;
@@ -31,6 +41,16 @@ enum Cli {
         folder: PathBuf,
         #[command(flatten)]
         workload: Workload,
+    },
+    Policy {
+        policy: String,
+        folder: PathBuf,
+        #[command(flatten)]
+        workload: Workload,
+    },
+    Spawn {
+        policy: String,
+        tasks: usize,
     },
     Work {
         folder: PathBuf,
@@ -47,7 +67,17 @@ fn main() -> Outcome {
     let cli = Cli::parse();
     let mut task = Task::enrol()?;
     match cli {
-        Cli::Batch { folder, workload } => println!("{:.9}", batch(&mut task, &folder, &workload)?),
+        Cli::Batch { folder, workload } => println!("{:.9}", batch(&mut task, &folder, &workload, "")?),
+        Cli::Policy { policy, folder, workload } => {
+            let before = messages_of(&mut task, &policy)?;
+            let seconds = batch(&mut task, &folder, &workload, &policy)?;
+            // The nodes are told that no tasks are left.
+            thread::sleep(SETTLE);
+            let after = messages_of(&mut task, &policy)?;
+            let between_hosts = after.between_hosts - before.between_hosts;
+            println!("{seconds:.9} {between_hosts} {}", after.at_home - before.at_home);
+        }
+        Cli::Spawn { policy, tasks } => println!("{:.9}", spawn(&mut task, &policy, tasks)?),
         Cli::Work { folder, workload } => work(&mut task, &folder, &workload)?,
         Cli::Messages { host } => {
             let (local, far) = messages(&mut task, &host)?;
@@ -63,24 +93,52 @@ fn program() -> Outcome<String> {
     Ok(env::current_exe()?.to_str().ok_or("the program's name is no text")?.to_owned())
 }
 
-fn batch(task: &mut Task, folder: &Path, workload: &Workload) -> Outcome<f64> {
+fn batch(task: &mut Task, folder: &Path, workload: &Workload, policy: &str) -> Outcome<f64> {
     let _ = fs::remove_dir_all(folder);
     fs::create_dir(folder)?;
     let program = program()?;
     let mut words: Vec<OsString> = vec!["work".into(), folder.into()];
     words.extend(workload.arguments().into_iter().map(OsString::from));
     let start = Instant::now();
-    task.spawn(&program).args(words).count(usize::try_from(workload.tasks)?).queued().start()?;
+    let spawn = task.spawn(&program).args(words).count(usize::try_from(workload.tasks)?).policy(policy);
+    spawn.queued().start()?;
     for _ in 0..workload.tasks {
         task.recv(Any, DONE)?;
     }
     Ok(start.elapsed().as_secs_f64())
 }
 
+/// What a policy has cost on all hosts.
+fn messages_of(task: &mut Task, policy: &str) -> Outcome<PolicyMessages> {
+    let mut sum = PolicyMessages::default();
+    for tally in task.policy_tallies()?.into_iter().filter(|tally| tally.policy == policy) {
+        sum.add(tally.messages);
+    }
+    Ok(sum)
+}
+
+/// The seconds of the call. The tasks have exited afterwards.
+fn spawn(task: &mut Task, policy: &str, count: usize) -> Outcome<f64> {
+    let start = Instant::now();
+    let spawned = task.spawn("/bin/true").count(count).policy(policy).start()?;
+    let seconds = start.elapsed().as_secs_f64();
+    if let Some(error) = spawned.failed.first() {
+        return Err(format!("{} of {count} tasks did not start: {error}", spawned.failed.len()).into());
+    }
+    task.notify_exit(&spawned.tids, EXIT)?;
+    for _ in &spawned.tids {
+        task.recv(Tid::MY_DAEMON, EXIT)?;
+    }
+    Ok(seconds)
+}
+
 fn work(task: &mut Task, folder: &Path, workload: &Workload) -> Outcome {
     let parent = task.parent().ok_or("this task was not spawned")?;
     let host = task.tid().host().ok_or("a task is on a host")?;
-    thread::sleep(workload.time(numbers::next(folder)?, host.get() as usize - 1));
+    let (number, host) = (numbers::next(folder)?, host.get() as usize - 1);
+    let slot = Slot::take(folder, host, workload.slots, number)?;
+    thread::sleep(workload.time(number, host));
+    drop(slot);
     Ok(task.send(parent, DONE, &Pack::new())?)
 }
 

@@ -3,10 +3,12 @@
 use super::record::{Recorded, VARIABLE};
 use crate::lab::Programs;
 use crate::program;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use pvm_sched::policy::Policy;
 use pvm_sim::pulling::{Costs, Lengths, Workload};
 use pvm_tests::Installation;
 use pvm_tests::machine::{Machine, Plan};
+use serde::Serialize;
 use std::fs;
 use std::path::PathBuf;
 use std::thread;
@@ -31,14 +33,26 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Starts them.
+    /// Starts them, with task managers that write down what they do.
     pub fn start(ours: &Installation, programs: Programs, workload: &Workload) -> Result<Self> {
         let folder = TempDir::with_prefix("pvm-pulling-")?;
-        let hosts = format!("* via=local ep=@PATH@\n{}", workload.hostfile());
-        let plan = Plan::of(ours).name("h1").hostfile(&hosts);
-        // One after the other, so that they have their numbers in order.
-        let plan = plan.variable("PVM_STARTERS", "1").variable("PVM_TASK_MANAGER", programs.manager);
+        let plan = plan(ours, workload).variable("PVM_TASK_MANAGER", programs.manager);
         let plan = plan.variable(VARIABLE, folder.path().join("record"));
+        Self::begin(plan, programs, workload, folder)
+    }
+
+    /// Starts them as they are. Each takes this number of tasks of a plain spawn before it counts as full.
+    pub fn start_plain(
+        ours: &Installation,
+        programs: Programs,
+        workload: &Workload,
+        target: u32,
+    ) -> Result<Self> {
+        let plan = plan(ours, workload).variable("PVM_TASK_TARGET", target.to_string());
+        Self::begin(plan, programs, workload, TempDir::with_prefix("pvm-policies-")?)
+    }
+
+    fn begin(plan: Plan<'_>, programs: Programs, workload: &Workload, folder: TempDir) -> Result<Self> {
         let machine = plan.try_start();
         let machine = machine.map_err(|failure| anyhow::anyhow!("the daemon does not start: {failure:?}"))?;
         machine.console_with_hosts(workload.speeds.len()).quit();
@@ -58,12 +72,53 @@ impl Hosts {
         Ok((makespan, Recorded::read(&record)?))
     }
 
+    /// A batch by a policy.
+    pub fn run_by(&self, policy: Policy, workload: &Workload) -> Result<Placed> {
+        let mut command = self.machine.command(&self.program);
+        command.args(["policy", policy.name()]).arg(self.folder.path().join("numbers"));
+        let printed = program::output(command.args(workload.arguments()), LIMIT)?;
+        Placed::read(&printed, workload.tasks)
+    }
+
+    /// The seconds in which so many tasks that exit at once are spawned by a policy.
+    pub fn spawn_by(&self, policy: Policy, tasks: usize) -> Result<f64> {
+        let mut command = self.machine.command(&self.program);
+        let printed = program::output(command.args(["spawn", policy.name()]).arg(tasks.to_string()), LIMIT)?;
+        printed.trim().parse().with_context(|| format!("{printed:?}"))
+    }
+
     /// The seconds of a message between a task and its daemon, and between tasks on the first two hosts.
     fn messages(&self) -> Result<(f64, f64)> {
         let printed = program::output(self.machine.command(&self.program).args(["messages", "h2"]), LIMIT)?;
         let words: Vec<f64> = printed.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
         ensure!(words.len() == 2, "{printed:?}");
         Ok((words[0], words[1]))
+    }
+}
+
+/// Local daemons, one after the other, so that they have their numbers in order.
+fn plan<'a>(ours: &'a Installation, workload: &Workload) -> Plan<'a> {
+    let hosts = format!("* via=local ep=@PATH@\n{}", workload.hostfile());
+    Plan::of(ours).name("h1").hostfile(&hosts).variable("PVM_STARTERS", "1")
+}
+
+/// What a batch has taken that a policy has placed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Placed {
+    /// Seconds from the call to the last answer.
+    pub makespan: f64,
+    /// Messages of the policy from one host to another, for each task.
+    pub between: f64,
+    /// The same between processes of the home's host.
+    pub at_home: f64,
+}
+
+impl Placed {
+    fn read(printed: &str, tasks: u64) -> Result<Self> {
+        let words: Vec<f64> = printed.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
+        let &[makespan, between, at_home] = &words[..] else { bail!("{printed:?}") };
+        let each = |messages: f64| messages / tasks.max(1) as f64;
+        Ok(Self { makespan, between: each(between), at_home: each(at_home) })
     }
 }
 
@@ -113,4 +168,18 @@ fn micros(seconds: f64) -> u64 {
 
 fn median(values: &[f64]) -> f64 {
     crate::stats::Summary::of(values).map_or(0.0, |summary| summary.median)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_program_prints_is_counted_for_each_task() {
+        let placed = Placed::read("0.5 40 10\n", 20).expect("read");
+        assert_eq!(placed, Placed { makespan: 0.5, between: 2.0, at_home: 0.5 });
+        for text in ["", "0.5 40", "0.5 40 10 1", "0.5 x 10"] {
+            assert!(Placed::read(text, 20).is_err(), "{text}");
+        }
+    }
 }

@@ -7,6 +7,7 @@ pub mod batch;
 pub mod comparison;
 pub mod jobs;
 pub mod page;
+pub mod policies;
 pub mod pulling;
 pub mod record;
 pub mod teams;
@@ -72,6 +73,12 @@ pub fn measure(
         };
         all.comparisons.extend(found);
     }
+    if is_chosen(policies::NAME) {
+        let Some(found) = policies::measure(ours, programs, (rounds, quick), session)? else {
+            return Ok(None);
+        };
+        all.comparisons.extend(found);
+    }
     if is_chosen(teams::NAME) {
         let Some(found) = teams::measure(ours, (rounds, quick), session)? else { return Ok(None) };
         all.comparisons.extend(found);
@@ -80,7 +87,7 @@ pub fn measure(
         let Some(found) = jobs::measure(ours, programs, (rounds, quick), session)? else { return Ok(None) };
         all.traces.extend(found);
     }
-    let names = [pulling::NAME, teams::NAME, jobs::NAME].join(", ");
+    let names = [pulling::NAME, policies::NAME, teams::NAME, jobs::NAME].join(", ");
     ensure!(
         !(all.comparisons.is_empty() && all.traces.is_empty()),
         "nothing of {NAME} was measured; there are {names}"

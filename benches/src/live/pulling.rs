@@ -5,6 +5,7 @@ use super::comparison::{Comparison, Point};
 use crate::lab::Programs;
 use crate::part::Session;
 use anyhow::Result;
+use pvm_sched::policy::Policy;
 use pvm_sim::pulling::{Costs, Lengths, Outcome, Workload, simulate};
 use pvm_tests::Installation;
 use std::sync::atomic::Ordering;
@@ -106,7 +107,7 @@ pub fn measure(
     ]))
 }
 
-fn told(costs: &Costs, several: &Costs) -> String {
+pub(super) fn told(costs: &Costs, several: &Costs) -> String {
     let Costs { local, between, start, processors } = costs;
     format!(
         "Measured before: a message between a task and its daemon takes {local} µs, between two daemons {between} µs; the start and the \
@@ -120,7 +121,7 @@ impl Runs {
     fn simulated(&self, costs: &Costs, get: fn(&Run) -> f64) -> Vec<f64> {
         let run = |seed| {
             let Outcome { makespan, asks, .. } =
-                simulate(&workload(self.batch, self.hosts, seed), costs, seed);
+                simulate(&workload(self.batch, self.hosts, seed), Policy::ActivePulling, costs, seed);
             get(&Run { makespan, asks: asks as f64 / TASKS as f64 })
         };
         (1..=self.live.len() as u64).map(run).collect()

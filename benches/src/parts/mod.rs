@@ -12,11 +12,12 @@ use crate::coscheduling;
 use crate::lab::{Lab, Needs};
 use crate::live;
 use crate::part::Part;
+use crate::policies;
 use crate::scale;
 use crate::waiting;
 
 /// The words by which parts are chosen, with what they are.
-pub const CHOICES: [(&str, &str); 19] = [
+pub const CHOICES: [(&str, &str); 20] = [
     ("latency", "half a round trip between two tasks of one host, small messages"),
     ("bandwidth", "the same for large messages"),
     ("rate", "64 messages one way, then an answer"),
@@ -38,7 +39,8 @@ pub const CHOICES: [(&str, &str); 19] = [
         scale::NAME,
         "start, idle daemons, spawns and a loss with 8 to 256 hosts: -8, -32, -64, -128, -256; only if named",
     ),
-    (live::NAME, "daemons beside the simulator: -pulling, -epochs, -jobs; only if named"),
+    (policies::NAME, "all placement policies on 3, 8 and 64 local hosts: -3, -8, -64; only if named"),
+    (live::NAME, "daemons beside the simulator: -pulling, -policies, -epochs, -jobs; only if named"),
 ];
 
 /// All parts that one of these words chooses; without a word, all.

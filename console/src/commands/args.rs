@@ -163,6 +163,8 @@ pub struct DeleteArgs {
 const BATCH_EXAMPLES: &str = "\
 Examples:
   pvm batch                                  all batches
+  pvm batch 40001                            its hosts, messages and last decisions
+  pvm batch --policies                       what each placement policy has cost
   pvm batch --watch 40001                    show progress until it completes
   pvm batch --cancel 40001 40002             waiting tasks are dropped, running ones killed";
 
@@ -170,6 +172,12 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = BATCH_EXAMPLES)]
 pub struct BatchArgs {
+    /// Show these batches alone, with what each host was granted, the messages of the policy and its last decisions
+    #[arg(value_name = "ID", value_parser = batch, conflicts_with_all = ["long", "cancel", "watch", "policies"])]
+    pub ids: Vec<i32>,
+    /// Show how many tasks each placement policy has placed, and how many messages that took
+    #[arg(short, long, conflicts_with_all = ["long", "cancel", "watch"])]
+    pub policies: bool,
     /// Also show what each host was granted, and the terms of its last request
     #[arg(short, long, conflicts_with_all = ["cancel", "watch"])]
     pub long: bool,

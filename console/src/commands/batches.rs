@@ -4,7 +4,7 @@ use super::{Report, host_names};
 use crate::progress::Progress;
 use crate::shell::batches;
 use anyhow::{Result, bail};
-use pvm3::{BatchRecord, NodeTally, PvmError, Task, Tid};
+use pvm3::{BatchDecision, BatchRecord, NodeTally, PolicyMessages, PolicyTally, PvmError, Task, Tid};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,6 +19,44 @@ pub fn batches(task: &mut Task, long: bool) -> Result<Report> {
     let batches = task.batches()?;
     let names = host_names(task)?;
     Ok(report(&batches, long, &names))
+}
+
+/// `batch ID`: these batches alone, each with what is known of its placement.
+pub fn batches_of(task: &mut Task, ids: &[i32]) -> Result<Report> {
+    let (all, names) = (task.batches()?, host_names(task)?);
+    let (mut text, mut values, mut failed) = (String::new(), Vec::new(), false);
+    for &id in ids {
+        let Some(batch) = all.iter().find(|batch| batch.id == id) else {
+            failed = true;
+            let _ = writeln!(text, "{id:x}: no such batch, or it has completed and is no longer remembered");
+            continue;
+        };
+        text.push_str(&batches::details(batch, &names));
+        values.push(batch_json(batch, &names));
+    }
+    Ok(Report { text, json: json!({ "batches": values }), failed })
+}
+
+/// `batch -p`: what placement policies have cost.
+pub fn policies(task: &mut Task) -> Result<Report> {
+    let (tallies, names) = (task.policy_tallies()?, host_names(task)?);
+    let of_host = |tally: &PolicyTally| {
+        let PolicyTally { policy, batches, given, messages, .. } = tally;
+        json!({
+            "policy": policy, "host": name(tally.host.host_tid(), &names), "batches": batches, "given": given,
+            "messages": messages_json(*messages),
+        })
+    };
+    let values: Vec<Value> = tallies.iter().map(of_host).collect();
+    Ok(Report::good(batches::policies(&tallies), json!({ "policies": values })))
+}
+
+fn name(host: Tid, names: &BTreeMap<Tid, String>) -> String {
+    names.get(&host).cloned().unwrap_or_else(|| host.to_string())
+}
+
+fn messages_json(PolicyMessages { between_hosts, at_home }: PolicyMessages) -> Value {
+    json!({ "between_hosts": between_hosts, "at_home": at_home })
 }
 
 fn report(batches: &[BatchRecord], long: bool, names: &BTreeMap<Tid, String>) -> Report {
@@ -36,8 +74,11 @@ fn batch_json(batch: &BatchRecord, names: &BTreeMap<Tid, String>) -> Value {
                 "c_i": last.c_i, "c_a": last.c_a,
             })
         });
-        let name = names.get(&host).cloned().unwrap_or_else(|| host.to_string());
-        json!({ "host": name, "exchanges": node.exchanges, "given": node.given, "last": last })
+        json!({ "host": name(host, names), "exchanges": node.exchanges, "given": node.given, "last": last })
+    };
+    let decision = |decision: &BatchDecision| {
+        let host = name(decision.host.host_tid(), names);
+        json!({ "after": decision.after as f64 / 1e6, "host": host, "tasks": decision.count })
     };
     json!({
         // One that is not queued has no number.
@@ -46,6 +87,8 @@ fn batch_json(batch: &BatchRecord, names: &BTreeMap<Tid, String>) -> Value {
         "tasks": total, "waiting": waiting, "running": running, "done": done, "failed": failed,
         "cancelled": batch.cancelled, "restarts": batch.restarts,
         "nodes": batch.nodes.iter().map(node).collect::<Vec<_>>(),
+        "messages": messages_json(batch.messages),
+        "decisions": batch.decisions.iter().map(decision).collect::<Vec<_>>(),
     })
 }
 

@@ -6,7 +6,7 @@ mod batches;
 mod hosts;
 mod tasks;
 
-pub use batches::{batches, cancel, watch};
+pub use batches::{batches, batches_of, cancel, policies, watch};
 pub use hosts::{add, delete, host_names, host_rows, hosts};
 pub use tasks::{children_of, end, send_signal, task_rows, tasks};
 
@@ -47,6 +47,8 @@ pub fn run(command: &MachineCommand) -> Result<u8> {
         MachineCommand::Delete(args) => delete(&mut task, &args.hosts)?,
         MachineCommand::Batch(args) => match args.watch {
             Some(id) => watch(&mut task, id, || false)?,
+            None if args.policies => policies(&mut task)?,
+            None if !args.ids.is_empty() => batches_of(&mut task, &args.ids)?,
             None if args.cancel.is_empty() => batches(&mut task, args.long)?,
             None => cancel(&mut task, &args.cancel)?,
         },

@@ -84,6 +84,8 @@ impl Console {
     fn batch(&mut self, args: &[String]) -> Result<String> {
         let report = match batches::parse(args)? {
             BatchCommand::List { long } => commands::batches(&mut self.task, long)?,
+            BatchCommand::Show(ids) => commands::batches_of(&mut self.task, &ids)?,
+            BatchCommand::Policies => commands::policies(&mut self.task)?,
             BatchCommand::Cancel(ids) => commands::cancel(&mut self.task, &ids)?,
             BatchCommand::Watch(id) => {
                 self.interrupted.store(false, Ordering::SeqCst);

@@ -39,9 +39,11 @@ pub const TOPICS: &[Topic] = &[
     topic(
         "batch",
         (0, MANY),
-        "[ -l | -c id ... | -w id ]",
+        "[ -l | id ... | -p | -c id ... | -w id ]",
         "List, cancel or watch batches of tasks",
         "-l        also show what each host was granted, and the terms of its last request\n\
+         id ...    these alone, with the messages of their policy and its last decisions\n\
+         -p        what each placement policy has cost: tasks, messages\n\
          -c id ... cancel: waiting tasks are dropped, running ones killed\n\
          -w id     show progress until it completes or the interrupt key is hit\n",
     ),

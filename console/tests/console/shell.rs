@@ -51,6 +51,22 @@ fn the_machine_is_asked_and_changed_from_the_shell() {
     console.enter("spawn -3 -+ /bin/true");
     console.becomes("batch", |list| list.contains(" 3       0       0       3 "));
     assert_eq!(json(tmp, &["batch", "--json"])["batches"][0]["done"], 3);
+    let batch = &json(tmp, &["batch", "40001", "--json"])["batches"][0];
+    let decided =
+        batch["decisions"].as_array().unwrap().iter().map(|decision| decision["tasks"].as_u64().unwrap());
+    assert_eq!(decided.sum::<u64>(), 3, "{batch}");
+    // It was placed, granted and done with at its home at least.
+    assert!(batch["messages"]["at_home"].as_u64().unwrap() >= 3, "{batch}");
+    let told = pvm(tmp, &["batch", "40001"]).0;
+    assert!(told.contains(" for each task given\n") && told == console.ask("batch 40001"), "{told}");
+    let policy = &json(tmp, &["batch", "--policies", "--json"])["policies"][0];
+    assert_eq!(
+        (&policy["policy"], policy["given"].as_u64()),
+        (&"active-pulling".into(), Some(3)),
+        "{policy}"
+    );
+    let unknown = pvm(tmp, &["batch", "40009"]);
+    assert_eq!((unknown.0.contains("no such batch"), unknown.2), (true, 1));
     assert_eq!(pvm(tmp, &["batch", "--watch", "40009"]).2, 1);
     assert!(pvm(tmp, &["dump"]).0.starts_with("daemon of host "));
 

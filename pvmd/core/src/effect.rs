@@ -18,7 +18,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) enum Effect {
     /// By the driver.
-    Act(Action),
+    Act(Box<Action>),
     /// A message to a daemon, which may be this one.
     Tell(HostIndex, DaemonMsg),
     /// A message to all other members of the virtual machine.
@@ -35,8 +35,8 @@ pub(crate) enum Effect {
     SendBatch(Tid, BatchMsg),
     /// This manager places a batch: told with what this host asks for, if it is one of the nodes.
     Place(Tid, Placement),
-    /// This host's agent of a policy hears something.
-    TellAgent(Policy, AgentEvent),
+    /// This host's agent of a policy hears something that happens for a batch.
+    TellAgent(Policy, AgentEvent, BatchId),
     /// A task manager is started.
     StartManager,
     /// A manager that is not needed is ended.
@@ -123,7 +123,7 @@ impl Effects {
     }
 
     pub fn act(&mut self, action: Action) {
-        self.push(Effect::Act(action));
+        self.push(Effect::Act(Box::new(action)));
     }
 
     pub fn tell(&mut self, host: HostIndex, message: DaemonMsg) {

@@ -172,7 +172,7 @@ impl Core {
                 Timer::Retry(batch, ticket) => {
                     self.node(|node, tasks, at| node.on_retry(batch, ticket, tasks, at));
                 }
-                Timer::Agent(policy) => self.agents.tell(policy, AgentEvent::Woken),
+                Timer::Agent(policy) => self.agents.tell(policy, AgentEvent::Woken, None),
                 Timer::Patience(id) => self.home(|home, at| home.on_impatient(id, at)),
                 Timer::Hoster(host) => self.command(Command::HosterSilent(host)),
                 Timer::StartAgain(host) => self.command(Command::StartAgain(host)),
@@ -273,9 +273,11 @@ impl Core {
             DaemonMsg::BatchTaskEnded { batch, number, tid, status } => {
                 self.home(|home, at| home.on_task_ended(host, batch, number, tid, status, at));
             }
-            DaemonMsg::Agent { policy, message } if !own => self.on_agent_message(host, &policy, &message),
             DaemonMsg::Traffic { tid, receivers, is_last } if tid.host() == Some(host) => {
                 self.home.on_traffic(TrafficReport { tid, receivers, is_last });
+            }
+            DaemonMsg::Agent { policy, message, cause } if !own => {
+                self.on_agent_message(host, &policy, &message, cause);
             }
             DaemonMsg::Epoch { epoch } if !own => self.teams.on_epoch(host, epoch),
             DaemonMsg::Turns { taken } if !own => {

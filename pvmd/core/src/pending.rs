@@ -5,7 +5,7 @@ use super::event::ConnId;
 use pvm_wire::HostIndex;
 use pvm_wire::calls::tasks::TaskRecord;
 use pvm_wire::daemon::RequestId;
-use pvm_wire::queue::BatchRecord;
+use pvm_wire::queue::{BatchRecord, PolicyTally};
 use std::collections::{BTreeMap, BTreeSet};
 use tracing::warn;
 
@@ -15,9 +15,16 @@ pub(crate) struct Pending {
     /// What was asked for, and the host that was asked; none for the master, whichever host that is.
     pub requests: BTreeMap<RequestId, (Option<HostIndex>, Waiter)>,
     tasks: BTreeMap<QueryId, Query<TaskRecord>>,
-    batches: BTreeMap<QueryId, Query<BatchRecord>>,
+    batches: BTreeMap<QueryId, Query<HostBatches>>,
     /// Requests and lists so far.
     count: u64,
+}
+
+/// A host's batches, and what policies have cost there.
+#[derive(Debug, Default)]
+pub(crate) struct HostBatches {
+    pub batches: Vec<BatchRecord>,
+    pub policies: Vec<PolicyTally>,
 }
 
 /// A list being gathered.
@@ -109,9 +116,9 @@ impl Pending {
         &mut self,
         id: QueryId,
         from: HostIndex,
-        batches: Vec<BatchRecord>,
-    ) -> Option<Query<BatchRecord>> {
-        add(&mut self.batches, id, from, batches)
+        batches: HostBatches,
+    ) -> Option<Query<HostBatches>> {
+        add(&mut self.batches, id, from, vec![batches])
     }
 }
 

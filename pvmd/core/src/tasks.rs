@@ -81,6 +81,8 @@ pub(super) struct Task {
     pub trace: Sink,
     /// Flags of the spawn.
     pub spawn_flags: i32,
+    /// The policy of its spawns that name none, if it has one of its own.
+    pub policy: String,
     /// The host with which it ends.
     pub tied_to: Option<HostIndex>,
     /// Program, as it was asked for.
@@ -251,6 +253,7 @@ impl Tasks {
             output: Sink::default(),
             trace: Sink::default(),
             spawn_flags: 0,
+            policy: String::new(),
             tied_to: None,
             placed: None,
             name: OsString::new(),

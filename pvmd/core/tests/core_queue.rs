@@ -3,14 +3,17 @@
 use pvm_wire::batch::{BatchId, BatchMsg};
 use pvm_wire::body::BodyReader;
 use pvm_wire::calls::Request;
-use pvm_wire::calls::spawn::CancelBatch;
+use pvm_wire::calls::spawn::{BatchList, Batches, CancelBatch};
 use pvm_wire::calls::turns::NoticesTaken;
 use pvm_wire::codes::{BATCH_TAG, Tm};
 use pvm_wire::daemon::{DaemonMsg, PeerReply, PeerRequest};
+use pvm_wire::header::{EOM, SOM};
 use pvm_wire::limits::BATCH_MAX;
-use pvm_wire::queue::{BatchEvent, NOTICES_HIGH, QueueRequest};
-use pvm_wire::spawn::{SpawnRequest, flags};
-use pvm_wire::{HostIndex, PvmError, Tid};
+use pvm_wire::queue::{
+    BatchDecision, BatchEvent, DECISIONS_KEPT, NOTICES_HIGH, PolicyMessages, QueueRequest,
+};
+use pvm_wire::spawn::{POLICY_VARIABLE, SpawnRequest, entry, flags};
+use pvm_wire::{HostIndex, MessageHeader, PvmError, Tid};
 use pvmd_core::event::{Action, ConnId, Cookie, Event, Used};
 use pvmd_simulated::recorder::{Recorder, host};
 use std::os::unix::process::ExitStatusExt;
@@ -144,6 +147,17 @@ impl Home {
 
     fn grant(&mut self, batch: BatchId, host: HostIndex, n: u64) {
         self.decide(&BatchMsg::Grant { batch, host, n, terms: None });
+    }
+
+    /// The batches of the machine, and what policies have cost. Other hosts have none.
+    fn list(&mut self) -> BatchList {
+        self.r.ask(self.parent, &Batches {});
+        let DaemonMsg::Request { id, what: PeerRequest::Batches } = self.r.told() else {
+            panic!("host 2 is not asked")
+        };
+        let what = PeerReply::Batches { batches: Vec::new(), policies: Vec::new() };
+        self.r.feed(Event::PeerMessage { host: host(2), message: DaemonMsg::Reply { id, what } });
+        self.r.reply::<Batches>(self.parent).expect("the batches")
     }
 
     /// How many tasks the manager was asked to place; the batch.
@@ -450,4 +464,114 @@ fn a_pinned_spawn_fails_with_its_host() {
     assert_eq!(home.answers.remove(0)[..3], [2, PvmError::HostFail.code(), PvmError::HostFail.code()]);
     assert_eq!(home.managers, 0);
     home.nothing_is_left();
+}
+
+/// What host 2 says to the manager of a batch.
+fn applies(home: &mut Home, batch: BatchId, manager: Tid) {
+    let asks = BatchMsg::Apply { batch, host: host(2), p: 4, p_c: 0, n_a: 4, capability: 1000.0 }
+        .encode()
+        .expect("a body");
+    let header = MessageHeader { tag: BATCH_TAG, ..MessageHeader::default() };
+    let data = [&header.encode()[..], &asks].concat();
+    let message =
+        DaemonMsg::Data { src: host(2).daemon(), dsts: vec![manager], flags: SOM | EOM, data: data.into() };
+    home.feed(Event::PeerMessage { host: host(2), message });
+}
+
+#[test]
+fn a_batch_tells_what_its_placement_has_cost_and_who_was_given_what_when() {
+    let mut home = Home::with_node();
+    let id = home.queue(2, 0, SpawnRequest::default());
+    let batch = home.placed(2);
+    // The manager is the second task of this host.
+    let manager = OWN.task(2);
+    let to_node = |home: &mut Home, message: BatchMsg| {
+        home.r.say(home.manager.0, host(2).daemon(), BATCH_TAG, 0, &message.encode().expect("a body"));
+        home.settle();
+    };
+    to_node(&mut home, BatchMsg::TasksHave { batch, queued: true });
+    applies(&mut home, batch, manager);
+    home.r.pass(std::time::Duration::from_millis(3));
+    home.settle();
+    home.grant(batch, OWN, 2);
+    let list = home.list();
+    let [record] = &list.batches[..] else { panic!("{list:?}") };
+    assert_eq!((record.id, record.nodes[0].given), (id, 2));
+    // Placed and granted here; offered to host 2, which has applied.
+    assert_eq!(record.messages, PolicyMessages { between_hosts: 2, at_home: 2 });
+    assert_eq!(record.decisions, [BatchDecision { after: 3000, host: OWN, count: 2 }]);
+
+    for pid in [500, 501] {
+        let cookie = home.started(pid);
+        home.ended(cookie, 0);
+    }
+    // The batch is over, and its manager says so to the nodes.
+    to_node(&mut home, BatchMsg::TasksNo { batch });
+    let list = home.list();
+    // Besides the two: what the manager has heard since on its own host.
+    let is_from_far =
+        |said: &&BatchMsg| matches!(said, BatchMsg::Apply { host: from, .. } if *from == host(2));
+    let heard = home.said.iter().filter(|said| !is_from_far(said)).count() as u64;
+    assert!(home.said.contains(&BatchMsg::Done { batch }), "{:?}", home.said);
+    assert_eq!(list.batches[0].messages, PolicyMessages { between_hosts: 3, at_home: 2 + heard });
+    let [tally] = &list.policies[..] else { panic!("{list:?}") };
+    assert_eq!((&tally.policy[..], tally.host, tally.batches, tally.given), ("active-pulling", OWN, 1, 2));
+    assert_eq!(tally.messages, list.batches[0].messages, "it was the only batch");
+}
+
+#[test]
+fn only_the_last_decisions_of_a_batch_are_kept_and_no_task_but_a_manager_counts() {
+    let mut home = Home::with_node();
+    home.queue(DECISIONS_KEPT as i32 + 5, 0, SpawnRequest::default());
+    let batch = home.placed(DECISIONS_KEPT as u64 + 5);
+    for _ in 0..DECISIONS_KEPT + 5 {
+        home.grant(batch, host(2), 1);
+    }
+    let grant = BatchMsg::Grant { batch, host: OWN, n: 1, terms: None }.encode().expect("a body");
+    home.r.say(home.parent, OWN.daemon(), BATCH_TAG, 0, &grant);
+    home.settle();
+    home.told.clear();
+    let record = home.list().batches.remove(0);
+    assert_eq!(record.decisions.len(), DECISIONS_KEPT);
+    assert!(record.decisions.iter().all(|decision| (decision.host, decision.count) == (host(2), 1)));
+    assert_eq!(record.messages, PolicyMessages { between_hosts: 0, at_home: DECISIONS_KEPT as u64 + 6 });
+}
+
+#[test]
+fn spawns_of_a_task_that_has_a_policy_of_its_own_have_it_unless_they_name_one() {
+    let mut home = Home::new();
+    let env = vec![entry(POLICY_VARIABLE, "round-robin")];
+    home.queue(1, 0, SpawnRequest { env, ..SpawnRequest::default() });
+    let batch = home.placed(1);
+    home.grant(batch, OWN, 1);
+    let cookie = home.started(600);
+    let (child, _) = home.r.enrol(600, cookie.0);
+    home.r.nothing_else();
+    for (named, placed_by) in [("", "round-robin"), ("proportional", "proportional")] {
+        let spawn =
+            SpawnRequest { file: "p".into(), count: 1, policy: named.into(), ..SpawnRequest::default() };
+        home.r.ask(child, &spawn);
+        home.settle();
+        let placed = home.said.iter().rev().find_map(|said| match said {
+            BatchMsg::Place { policy, .. } => Some(&policy[..]),
+            _ => None,
+        });
+        assert_eq!(placed, Some(placed_by));
+    }
+}
+
+#[test]
+fn a_task_whose_policy_does_not_exist_is_told_so_when_it_spawns() {
+    let mut home = Home::new();
+    let env = vec![entry(POLICY_VARIABLE, "by magic")];
+    home.queue(1, 0, SpawnRequest { env, ..SpawnRequest::default() });
+    let batch = home.placed(1);
+    home.grant(batch, OWN, 1);
+    let cookie = home.started(600);
+    let (child, _) = home.r.enrol(600, cookie.0);
+    home.r.nothing_else();
+    home.r.ask(child, &SpawnRequest { file: "p".into(), count: 1, ..SpawnRequest::default() });
+    let refused = home.r.reply::<SpawnRequest>(child).expect_err("there is no such policy");
+    assert_eq!(refused.code, PvmError::NotFound.code());
+    assert!(refused.reason.contains("unknown policy \"by magic\"; choose one of"), "{}", refused.reason);
 }

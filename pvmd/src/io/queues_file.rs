@@ -2,6 +2,7 @@
 
 use crate::io::settings;
 use pvm_sched::coallocation::Strategy;
+use pvm_sched::policy::{Policy, UnknownPolicy};
 use pvm_sched::queues::{Cluster, Configuration, HostState, Hours, Limits, Queue};
 use pvm_wire::quantity;
 use serde::Deserialize;
@@ -68,6 +69,8 @@ struct Entry {
     max_running_per_user: Option<u32>,
     max_waiting: Option<usize>,
     max_waiting_per_user: Option<usize>,
+    #[serde(default, deserialize_with = "policy")]
+    policy: Option<Policy>,
 }
 
 fn name<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
@@ -96,6 +99,11 @@ fn strategy<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Strategy>, D::E
     let wrong =
         || D::Error::custom(format!("{text:?} is no strategy of co-allocation: there are {}", known()));
     named.map(Some).ok_or_else(wrong)
+}
+
+fn policy<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Policy>, D::Error> {
+    let named = String::deserialize(from)?.parse().map(Some);
+    named.map_err(|error: UnknownPolicy| D::Error::custom(format!("policy: {error}")))
 }
 
 /// A part of all cores, as thousandths.
@@ -130,8 +138,8 @@ impl From<Entry> for Queue {
             load: entry.max_load,
             one_parallel: entry.one_parallel_job_per_host,
         };
-        let Entry { name, priority, aging, hosts, hours, preempts, coallocation, .. } = entry;
-        Self { name, priority, aging, hosts, when, hours, preempts, coallocation, limits }
+        let Entry { name, priority, aging, hosts, hours, preempts, coallocation, policy, .. } = entry;
+        Self { name, priority, aging, hosts, when, hours, preempts, coallocation, limits, policy }
     }
 }
 
@@ -274,8 +282,23 @@ mod tests {
     }
 
     #[test]
+    fn a_queue_may_name_any_policy() {
+        for policy in Policy::ALL {
+            let queues =
+                parse(&FILE.replace("priority = 10", &format!("policy = \"{policy}\""))).unwrap().queues;
+            assert_eq!((queues[0].policy, queues[1].policy), (Some(policy), None));
+        }
+    }
+
+    #[test]
     fn mistakes_are_named_with_their_lines() {
         let told = |from: &str, to: &str| parse(&FILE.replace(from, to)).expect_err("a mistake");
+        let policy = told("priority = 10", "policy = \"fifo\"");
+        assert!(
+            policy.starts_with("line 4: policy: unknown policy \"fifo\"; choose one of active-"),
+            "{policy}"
+        );
+        assert!(told("priority = 10", "policy = 3").starts_with("line 4: "));
         assert!(told("max-running", "max-runing").contains("line 12: unknown field `max-runing`"));
         assert_eq!(
             told("\"1h\"", "\"1x\""),

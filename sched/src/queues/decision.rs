@@ -1,9 +1,9 @@
 //! The decision: which tasks start now, and where.
 
-use super::fit::{Part, Reservation, Slots, pulled};
+use super::fit::{Part, Reservation, Slots, divided};
 use super::hosts::Node;
 use super::order::{Line, Owner, Rank};
-use super::queue::{HostState, Queue, Width};
+use super::queue::{Dividing, HostState, Queue, Width};
 use super::{Job, Scheduler, Start, UNKNOWN};
 use pvm_wire::tuned;
 use std::cmp::Reverse;
@@ -136,7 +136,7 @@ impl<H: Copy + Ord> Scheduler<H> {
                 };
                 let takes = hosts.filter(|(_, _, takes)| *takes);
                 let parts = takes.map(part).filter(|part| part.room > 0).collect();
-                pulled(job.pending.min(most), parts)
+                divided(queue.dividing(), job.pending.min(most), parts, self.last)
             }
         };
         if let Some(held) = reserved {
@@ -181,6 +181,9 @@ impl<H: Copy + Ord> Scheduler<H> {
         let (each, end, user) = (job.demand.slots, end_of(job, now), job.user);
         let is_rigid = matches!(job.demand.width, Width::Rigid(_));
         let count: u32 = parts.iter().map(|(_, count)| count).sum();
+        if !is_rigid && self.with.queues[owner.0].dividing() == Dividing::InTurn {
+            self.last = parts.last().map(|&(host, _)| host).or(self.last);
+        }
         job.pending -= count;
         job.running += count;
         self.ending.remove(&id);

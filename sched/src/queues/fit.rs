@@ -1,6 +1,8 @@
 //! Where a job's tasks go, and what is kept free for the first rigid job that waits (EASY backfilling).
 
 use super::clusters::Placing;
+use super::queue::Dividing;
+use crate::placement::{Portion, blocks, proportional};
 use crate::pulling::{application, mean_capability, share};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -95,9 +97,62 @@ pub(super) struct Part<H> {
     pub stretch: f64,
 }
 
+/// Divides `count` tasks among hosts, none of which is given more than its room, until all are given or no host has room. `last` is the
+/// host that was given tasks last, for those that take turns; the parts are in the order in which tasks are given out.
+pub(super) fn divided<H: Copy + Ord>(
+    how: Dividing,
+    count: u32,
+    parts: Vec<Part<H>>,
+    last: Option<H>,
+) -> Vec<(H, u32)> {
+    match how {
+        Dividing::Pulling => pulled(count, parts),
+        Dividing::InTurn => in_turn(count, parts, last),
+        Dividing::Proportional => in_proportion(count, &parts, |part| part.capability),
+        Dividing::LightlyLoaded => in_proportion(count, &parts, |part| part.stretch.recip()),
+    }
+}
+
+/// By PVM's rule: even blocks from the host on that follows the last one. What a host has no room for goes around again.
+fn in_turn<H: Copy + Ord>(count: u32, mut parts: Vec<Part<H>>, last: Option<H>) -> Vec<(H, u32)> {
+    parts.sort_by_key(|part| part.host);
+    let start = parts.partition_point(|part| last.is_some_and(|last| part.host <= last));
+    parts.rotate_left(start);
+    let mut given: Vec<(H, u32)> = parts.iter().map(|part| (part.host, 0)).collect();
+    let mut left = count;
+    loop {
+        let with_room = (0..parts.len()).filter(|&at| parts[at].room > 0).take(left as usize);
+        let with_room: Vec<usize> = with_room.collect();
+        if with_room.is_empty() {
+            break;
+        }
+        let blocks = blocks(left.into(), with_room.len() as u64);
+        for (at, block) in with_room.into_iter().zip(blocks) {
+            let n = parts[at].room.min(block as u32);
+            parts[at].room -= n;
+            given[at].1 += n;
+            left -= n;
+        }
+    }
+    given.retain(|&(_, n)| n > 0);
+    given
+}
+
+/// By largest remainder, in the order of hosts.
+fn in_proportion<H: Copy + Ord>(
+    count: u32,
+    parts: &[Part<H>],
+    weight: impl Fn(&Part<H>) -> f64,
+) -> Vec<(H, u32)> {
+    let portion = |part: &Part<H>| Portion { capability: weight(part), has: 0, limit: part.room.into() };
+    let given = proportional(count.into(), &parts.iter().map(portion).collect::<Vec<_>>());
+    let all = parts.iter().zip(given).map(|(part, n)| (part.host, n as u32));
+    all.filter(|&(_, n)| n > 0).collect()
+}
+
 /// Divides `count` tasks among hosts by the formula of active pulling, the least loaded first: each is given
 /// `N = min(P − P_c, T_c / N_c · C_i / C_A)`, until all are given or no host has room.
-pub(super) fn pulled<H: Copy + Ord>(count: u32, mut parts: Vec<Part<H>>) -> Vec<(H, u32)> {
+fn pulled<H: Copy + Ord>(count: u32, mut parts: Vec<Part<H>>) -> Vec<(H, u32)> {
     parts.sort_by(|a, b| a.stretch.total_cmp(&b.stretch).then(a.host.cmp(&b.host)));
     let mean = mean_capability(parts.iter().map(|part| part.capability));
     let mut given: BTreeMap<H, u32> = BTreeMap::new();
@@ -161,19 +216,45 @@ mod tests {
         assert_eq!(pulled(0, vec![part('a', 1.0, 4)]), []);
     }
 
+    #[test]
+    fn hosts_take_turns_from_the_one_after_the_last() {
+        let part = |host, room| Part { host, capability: 1.0, room, stretch: 1.0 };
+        let parts = || vec![part('a', 9), part('b', 9), part('c', 9)];
+        assert_eq!(in_turn(2, parts(), None), [('a', 1), ('b', 1)]);
+        assert_eq!(in_turn(2, parts(), Some('b')), [('c', 1), ('a', 1)]);
+        assert_eq!(in_turn(7, parts(), Some('c')), [('a', 3), ('b', 2), ('c', 2)]);
+        let narrow = vec![part('a', 1), part('b', 0), part('c', 9)];
+        assert_eq!(in_turn(6, narrow.clone(), Some('x')), [('a', 1), ('c', 5)]);
+        assert_eq!(in_turn(60, narrow, None), [('a', 1), ('c', 9)]);
+    }
+
+    #[test]
+    fn hosts_have_their_share_by_capability_or_by_the_time_of_a_task() {
+        let part = |host, capability, stretch| Part { host, capability, room: 8, stretch };
+        let parts = || vec![part('a', 1000.0, 1.0), part('b', 3000.0, 3.0)];
+        assert_eq!(divided(Dividing::Proportional, 4, parts(), None), [('a', 1), ('b', 3)]);
+        assert_eq!(divided(Dividing::LightlyLoaded, 4, parts(), None), [('a', 3), ('b', 1)]);
+        assert_eq!(divided(Dividing::Proportional, 14, parts(), None), [('a', 6), ('b', 8)], "b is full");
+    }
+
+    const ALL: [Dividing; 4] =
+        [Dividing::Pulling, Dividing::InTurn, Dividing::Proportional, Dividing::LightlyLoaded];
+
     proptest! {
         #[test]
         fn as_many_are_given_as_there_is_room_for(
             count in 0..300_u32,
             rooms in proptest::collection::vec((1..2000_u32, 0..40_u32), 0..12),
+            how in proptest::sample::select(&ALL[..]),
+            last in proptest::option::of(0..14_usize),
         ) {
             let parts = rooms.iter().enumerate().map(|(host, &(speed, room))| {
-                Part { host, capability: speed.into(), room, stretch: f64::from(room % 7) }
+                Part { host, capability: speed.into(), room, stretch: f64::from(room % 7 + 1) }
             });
-            let given = pulled(count, parts.collect());
+            let given = divided(how, count, parts.collect(), last);
             let room: u32 = rooms.iter().map(|&(_, room)| room).sum();
             prop_assert_eq!(given.iter().map(|&(_, n)| n).sum::<u32>(), count.min(room));
-            prop_assert!(given.iter().all(|&(host, n)| n <= rooms[host].1));
+            prop_assert!(given.iter().all(|&(host, n)| (1..=rooms[host].1).contains(&n)));
         }
     }
 }

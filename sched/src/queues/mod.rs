@@ -4,9 +4,11 @@
 //! it waits until the scheduler picks it. [`Scheduler::next`] is the whole decision, a function of the state and the time:
 //!
 //! - **Who is next**: the order of [`order`](self): priority with aging, up-down between users, age.
-//! - **Arrays**: each host is given `N = min(P − P_c, T_c / N_c · C_i / C_A)` tasks (active pulling, section 1 of the paper), and P is
-//!   firm: a host with P slots in use is given nothing more, unless tasks are so short that it would idle between two decisions.
-//! - **Rigid jobs** start all at once, on as few hosts as can be, or over clusters by the queue's strategy ([`crate::coallocation`]). The first that does not fit has a reservation, and what comes behind it starts only where that
+//! - **Arrays**: each host is given `N = min(P − P_c, T_c / N_c · C_i / C_A)` tasks (active pulling, section 1 of the paper), unless the
+//!   queue names another policy that divides ([`Dividing`]), and P is firm: a host with P slots in use is given nothing more, unless tasks
+//!   are so short that it would idle between two decisions.
+//! - **Rigid jobs** start all at once, on as few hosts as can be, or over clusters by the queue's strategy ([`crate::coallocation`]). The
+//!   first that does not fit has a reservation, and what comes behind it starts only where that
 //!   does not delay it (EASY backfilling).
 //! - **Where**: on hosts that the queue and the job name, when they are as idle as the queue wants them, the lightly loaded first.
 //! - **At whose cost**: [`Scheduler::stops`] names tasks of queues that another queue preempts.
@@ -29,11 +31,12 @@ pub use hosts::{Cluster, Configuration, Host};
 pub use hours::Hours;
 pub use network::{ClusterState, Spread};
 pub use preempt::Stop;
-pub use queue::{Demand, HostState, Limits, Queue, Refusal, Width};
+pub use queue::{Demand, Dividing, HostState, Limits, Queue, Refusal, Width};
 pub use reason::Reason;
 pub use wanted::Wanted;
 
 use crate::allocation::Usage;
+use crate::policy::Policy;
 use hosts::Node;
 use order::Owner;
 use pvm_wire::loads::LoadVector;
@@ -124,6 +127,8 @@ pub struct Scheduler<H: Ord> {
     link_demand: BTreeMap<String, f64>,
     /// The runs of rigid jobs.
     spreads: BTreeMap<u64, Spread>,
+    /// The host that a queue whose hosts take turns has given tasks last.
+    last: Option<H>,
 }
 
 impl<H: Copy + Ord> Scheduler<H> {
@@ -149,6 +154,7 @@ impl<H: Copy + Ord> Scheduler<H> {
             links: BTreeMap::new(),
             link_demand: BTreeMap::new(),
             spreads: BTreeMap::new(),
+            last: None,
         }
     }
 
@@ -176,6 +182,11 @@ impl<H: Copy + Ord> Scheduler<H> {
 
     fn queue(&self, name: &str) -> Option<(usize, &Queue)> {
         self.with.queues.iter().enumerate().find(|(_, queue)| queue.name == name)
+    }
+
+    /// The policy of a job's queue, if it has one.
+    pub fn policy_of(&self, id: u64) -> Option<Policy> {
+        self.queue(&self.jobs.get(&id)?.queue)?.1.policy
     }
 
     fn owner(&self, job: &Job) -> Option<Owner> {

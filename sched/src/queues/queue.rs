@@ -2,6 +2,7 @@
 
 use super::hours::Hours;
 use crate::coallocation::Strategy;
+use crate::policy::Policy;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -26,6 +27,22 @@ pub struct Queue {
     pub coallocation: Option<Strategy>,
     /// The limits.
     pub limits: Limits,
+    /// The policy by which tasks of its jobs spawn, and which divides its arrays among hosts as far as it divides ([`Dividing`]).
+    /// `None`: the machine's, and active pulling.
+    pub policy: Option<Policy>,
+}
+
+/// How the tasks of an array that can start now are divided among the hosts that have room for some.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dividing {
+    /// By the formula of active pulling, the least loaded hosts first.
+    Pulling,
+    /// In even blocks, from the host on that follows the one which was given tasks last.
+    InTurn,
+    /// In proportion to capability.
+    Proportional,
+    /// The same, where a host counts by how long a task would take there.
+    LightlyLoaded,
 }
 
 /// What a host must be like to be given tasks.
@@ -71,6 +88,17 @@ impl Queue {
             preempts: Vec::new(),
             coallocation: None,
             limits: Limits::default(),
+            policy: None,
+        }
+    }
+
+    /// How its arrays are divided. Policies of agents place spawns only.
+    pub fn dividing(&self) -> Dividing {
+        match self.policy {
+            Some(Policy::RoundRobin) => Dividing::InTurn,
+            Some(Policy::Proportional) => Dividing::Proportional,
+            Some(Policy::LightlyLoaded) => Dividing::LightlyLoaded,
+            _ => Dividing::Pulling,
         }
     }
 }

@@ -1,9 +1,10 @@
-//! One queued batch, and the hosts of unequal speed that pull its tasks: what `cargo bench -p benches -- live-pulling` runs on
-//! daemons, simulated.
+//! One queued batch, and the hosts of unequal speed that pull its tasks, or are given them by another policy: what
+//! `cargo bench -p benches -- live-pulling` and `live-policies` run on daemons, simulated.
 //!
 //! [`simulate`] has the state machines that run live (`pvm_sched::task_manager::Machine`, and a `pvm_sched::pulling::Node` per host)
-//! and times of messages, starts and tasks ([`Costs`]). [`replay`] has the order in which nodes ask from elsewhere, and no time.
+//! and times of messages, starts and tasks ([`Costs`]); of a policy of agents, the agents that run live. [`replay`] has the order in which nodes ask from elsewhere, and no time.
 
+mod agents;
 mod model;
 mod parties;
 mod replay;
@@ -44,8 +45,10 @@ pub struct Outcome {
     pub makespan: f64,
     /// How often nodes have asked, those included that had no room.
     pub asks: u64,
-    /// Messages to the manager and from it.
+    /// Messages of the policy: to the manager and from it, or between agents.
     pub messages: u64,
+    /// Those of them that go from one host to another.
+    pub between: u64,
     /// The grants, in order.
     pub handouts: Vec<Handout>,
 }
@@ -54,6 +57,7 @@ pub struct Outcome {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use pvm_sched::policy::Policy;
 
     const COSTS: Costs = Costs { local: 20, between: 100, start: 1500, processors: 2 };
 
@@ -64,7 +68,7 @@ mod tests {
 
     #[test]
     fn more_hosts_are_faster_as_far_as_they_are_fast() {
-        let of = |speeds: &[u32]| simulate(&workload(speeds, 200), &COSTS, 1).makespan;
+        let of = |speeds: &[u32]| simulate(&workload(speeds, 200), Policy::ActivePulling, &COSTS, 1).makespan;
         let (one, two, four) = (of(&[1000]), of(&[1000, 1000]), of(&[1000, 1000, 2000, 4000]));
         let work: f64 = (0..200).map(|number| workload(&[1000], 200).time(number, 0).as_secs_f64()).sum();
         assert!((one / (work / 2.0) - 1.0).abs() < 0.1, "{one} {work}");
@@ -74,7 +78,8 @@ mod tests {
     #[test]
     fn starts_take_the_processors_of_the_one_computer() {
         let busy = Costs { start: 50_000, ..COSTS };
-        let of = |costs: &Costs| simulate(&workload(&[4000; 8], 200), costs, 1).makespan;
+        let of =
+            |costs: &Costs| simulate(&workload(&[4000; 8], 200), Policy::ActivePulling, costs, 1).makespan;
         // 200 starts of 50 ms on two processors.
         assert!(of(&busy) > 5.0 && of(&busy) < 5.5 && of(&COSTS) < 0.6, "{} {}", of(&busy), of(&COSTS));
     }
@@ -83,14 +88,19 @@ mod tests {
         #[test]
         fn every_task_is_handed_out_once(
             speeds in proptest::collection::vec(1..9_u32, 1..9), slots in 1..4_u32, tasks in 1..99_u64, seed: u64,
+            policy in proptest::sample::select(&Policy::ALL[..]),
         ) {
             let speeds = speeds.into_iter().map(|speed| speed * 1000).collect();
             let workload = Workload { speeds, slots, tasks, ..workload(&[], 0) };
-            let outcome = simulate(&workload, &COSTS, seed);
+            let outcome = simulate(&workload, policy, &COSTS, seed);
             prop_assert_eq!(outcome.handouts.iter().map(|handout| handout.n).sum::<u64>(), tasks);
-            prop_assert!(outcome.handouts.iter().all(|handout| handout.n <= slots.into()));
-            prop_assert!(outcome.asks >= outcome.handouts.len() as u64 && outcome.makespan > 0.0);
-            prop_assert_eq!(&outcome, &simulate(&workload, &COSTS, seed));
+            if !policy.has_agents() {
+                prop_assert!(outcome.handouts.iter().all(|handout| handout.n <= slots.into()));
+                prop_assert!(outcome.asks >= outcome.handouts.len() as u64);
+            }
+            prop_assert!(outcome.makespan > 0.0 && outcome.between <= outcome.messages);
+            prop_assert!(workload.speeds.len() > 1 || outcome.between == 0);
+            prop_assert_eq!(&outcome, &simulate(&workload, policy, &COSTS, seed));
         }
     }
 }

@@ -1,9 +1,10 @@
 //! A batch in which messages, starts and tasks take time.
 
 use super::parties::{Ask, Cause, Messages, Parties, index, number};
-use super::{Costs, Handout, Outcome, Workload};
+use super::{Costs, Handout, Outcome, Workload, agents};
 use crate::engine::{Engine, Time, to_seconds};
 use crate::random::Random;
+use pvm_sched::policy::Policy;
 use pvm_sched::pulling::{RETRY_MS, Ticket};
 use pvm_wire::batch::BatchMsg;
 use pvm_wire::{HostIndex, Tid};
@@ -42,13 +43,16 @@ struct Simulation<'a> {
     outcome: Outcome,
 }
 
-/// Runs a batch; the seed is that of the nodes' random waits.
-pub fn simulate(workload: &Workload, costs: &Costs, seed: u64) -> Outcome {
+/// Runs a batch by a policy; the seed is that of what is random: the nodes' waits, the agents' choices.
+pub fn simulate(workload: &Workload, policy: Policy, costs: &Costs, seed: u64) -> Outcome {
+    if policy.has_agents() {
+        return agents::simulate(workload, policy, costs, seed);
+    }
     let mut simulation = Simulation {
         workload,
         costs,
         engine: Engine::new(),
-        parties: Parties::new(workload),
+        parties: Parties::new(workload, policy),
         random: Random::part(seed, 21),
         processors: vec![0; costs.processors.max(1)],
         begun: 0,
@@ -122,9 +126,15 @@ impl Simulation<'_> {
         let wait = self.wait();
         if let Some(ask) = self.parties.look(host, cause, wait) {
             self.note(&ask);
-            self.outcome.messages += 1;
+            self.count(host);
             self.engine.after(self.latency(host), Event::Ask(ask));
         }
+    }
+
+    /// A message between the manager, which is on the home's host, and a host.
+    fn count(&mut self, host: usize) {
+        self.outcome.messages += 1;
+        self.outcome.between += u64::from(host != 0);
     }
 
     fn note(&mut self, ask: &Ask) {
@@ -136,8 +146,9 @@ impl Simulation<'_> {
 
     fn send(&mut self, messages: Messages, later: Time) {
         for (to, message) in messages {
-            self.outcome.messages += 1;
-            let latency = self.latency(to.host().map_or(0, number));
+            let at = to.host().map_or(0, number);
+            self.count(at);
+            let latency = self.latency(at);
             self.engine.after(later + latency, Event::Delivered(to, message));
         }
     }

@@ -14,6 +14,7 @@ pub type Messages = Vec<(Tid, BatchMsg)>;
 /// The manager and all nodes.
 pub struct Parties {
     batch: BatchId,
+    policy: Policy,
     manager: Machine,
     nodes: Vec<Pulling>,
 }
@@ -67,7 +68,7 @@ pub fn number(index: HostIndex) -> usize {
 
 impl Parties {
     /// The state before the batch arrives. A virtual machine has at most [`HostIndex::MAX`] hosts; others are left out.
-    pub fn new(workload: &Workload) -> Self {
+    pub fn new(workload: &Workload, policy: Policy) -> Self {
         let node = |&speed: &u32| Pulling {
             node: Node::new(),
             capability: speed.into(),
@@ -77,7 +78,8 @@ impl Parties {
             ticket: None,
         };
         let nodes = workload.speeds.iter().take(HostIndex::MAX.get() as usize).map(node).collect();
-        Self { batch: BatchId { home: HostIndex::MASTER, number: 1 }, manager: Machine::default(), nodes }
+        let batch = BatchId { home: HostIndex::MASTER, number: 1 };
+        Self { batch, policy, manager: Machine::default(), nodes }
     }
 
     /// The batch's home gives it to the manager, and asks for tasks itself.
@@ -91,7 +93,7 @@ impl Parties {
         let (batch, last) = (self.batch, self.batch.home);
         let ask = self.look(0, Cause::TasksHave, wait);
         let own = ask.map(|ask| ask.terms);
-        let policy = Policy::ActivePulling.name().to_owned();
+        let policy = self.policy.name().to_owned();
         let place = BatchMsg::Place { batch, count, nodes, soft: false, policy, last, own };
         let none = Application { p: 0, p_c: 0, n_a: 0 };
         let ask = ask.unwrap_or(Ask { host: 0, terms: none, retry: None });

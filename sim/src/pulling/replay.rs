@@ -2,6 +2,7 @@
 
 use super::parties::{Ask, Cause, Messages, Parties, number};
 use super::{Handout, Workload};
+use pvm_sched::policy::Policy;
 use pvm_wire::batch::{Application, BatchMsg};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -37,7 +38,8 @@ pub fn replay(
     workload: &Workload,
     asks: &[(usize, Application)],
 ) -> Result<(Vec<Exchange>, u64), Impossible> {
-    let mut replay = Replay { parties: Parties::new(workload), inbox: BTreeMap::new(), outside: 0 };
+    let mut replay =
+        Replay { parties: Parties::new(workload, Policy::ActivePulling), inbox: BTreeMap::new(), outside: 0 };
     let mut exchanges = Vec::new();
     for (number, &(host, recorded)) in asks.iter().enumerate() {
         let (ask, messages) = if number == 0 {

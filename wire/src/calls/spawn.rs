@@ -5,12 +5,12 @@
 //! | [`SpawnRequest`], TM_SPAWN | str file, int flags, str where, int count, int n, n × str argument, output sink, trace sink, int m, m × str of the environment; \[int [`EXTENSION_MAGIC`], str policy, \[int p, p × [`Pair`](crate::spawn::Pair)\]\] | [`SpawnReply`] |
 //! | [`QueueRequest`], TMX | int context, int tag, int restarts, a [`SpawnRequest`] | int batch |
 //! | [`CancelBatch`], TMX | int batch | int 0 |
-//! | [`Batches`], TMX | – | int version, the records in bincode |
+//! | [`Batches`], TMX | – | int version, the records and the tallies of policies in bincode |
 
 use super::{Call, Field, Request, answers, read_value, requests, write_value};
 use crate::body::{BodyError, BodyReader, BodyWriter};
 use crate::codes::{EXTENSION_MAGIC, EXTENSION_VERSION, Tm, Tmx};
-use crate::queue::{BatchRecord, QueueRequest};
+use crate::queue::{BatchRecord, PolicyTally, QueueRequest};
 use crate::spawn::{Refusal, Sink, SpawnReply, SpawnRequest};
 
 requests! {
@@ -129,14 +129,17 @@ impl Request for QueueRequest {
 pub struct BatchList {
     /// Home by home, those that have ended first.
     pub batches: Vec<BatchRecord>,
+    /// What policies have cost, home by home.
+    pub policies: Vec<PolicyTally>,
 }
 
 impl Field for BatchList {
     fn write(&self, body: BodyWriter) -> BodyWriter {
-        write_value(&self.batches, body)
+        write_value(&(&self.batches, &self.policies), body)
     }
 
     fn read(reader: &mut BodyReader<'_>) -> Result<Self, BodyError> {
-        Ok(Self { batches: read_value(reader)? })
+        let (batches, policies) = read_value(reader)?;
+        Ok(Self { batches, policies })
     }
 }

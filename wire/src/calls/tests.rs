@@ -26,8 +26,9 @@ use crate::body::BodyWriter;
 use crate::certificate::{CertificateRequest, Certified};
 use crate::codes::{EXTENSION_MAGIC, EXTENSION_VERSION, Tm, Tmx, notify};
 use crate::coscheduling::{TeamReport, TurnHistory, TurnsReport};
-use crate::queue::{BatchRecord, QueueRequest};
+use crate::queue::{BatchDecision, BatchRecord, PolicyMessages, PolicyTally, QueueRequest};
 use crate::spawn::{Pair, Refusal, Sink, SpawnReply, SpawnRequest};
+use crate::tid::HostIndex;
 use proptest::prelude::*;
 use std::fmt::Debug;
 use std::os::unix::ffi::OsStringExt;
@@ -377,9 +378,19 @@ fn reports_stand_behind_a_number() {
         cancelled: 0,
         restarts: 0,
         nodes: Vec::new(),
+        messages: PolicyMessages { between_hosts: 4, at_home: 3 },
+        decisions: vec![BatchDecision { after: 12, host: HostIndex::MASTER, count: 1 }],
     };
-    let bytes = codec::encode(&vec![batch.clone()]).unwrap();
-    answers::<Batches>(&BatchList { batches: vec![batch] }, body().int(EXTENSION_VERSION).rest(&bytes));
+    let tally = PolicyTally {
+        host: HostIndex::MASTER,
+        policy: "pull".into(),
+        batches: 1,
+        given: 1,
+        messages: batch.messages,
+    };
+    let bytes = codec::encode(&(vec![batch.clone()], vec![tally.clone()])).unwrap();
+    let list = BatchList { batches: vec![batch], policies: vec![tally] };
+    answers::<Batches>(&list, body().int(EXTENSION_VERSION).rest(&bytes));
     answers::<Dump>(&"text".to_owned(), body().int(0).str("text"));
     let certified = Certified { certificate: vec![1, 2, 3, 4], authority: vec![5, 6, 7, 8] };
     let bytes = codec::encode(&certified).unwrap();

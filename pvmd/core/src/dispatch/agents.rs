@@ -2,13 +2,15 @@
 
 use crate::Core;
 use crate::addresses::SpawnId;
-use crate::spawn::{AgentAction, AgentEvent, Placed, View, host_of, number};
+use crate::spawn::{AgentAction, AgentEvent, Placed, Reaction, View, host_of, number};
 use crate::tasks::Task;
 use crate::timers::Timer;
 use pvm_sched::allocation::agent::Action;
 use pvm_sched::policy::Policy;
+use pvm_wire::batch::BatchId;
 use pvm_wire::calls::turns::{self as calls, Receiver};
 use pvm_wire::daemon::{Blob, DaemonMsg};
+use pvm_wire::queue::PolicyMessages;
 use pvm_wire::{HostIndex, Tid};
 use std::time::Duration;
 use tracing::{trace, warn};
@@ -22,29 +24,33 @@ impl Core {
         let known = self.hosts.iter().map(|entry| entry.index).filter(|&host| self.hosts.is_reachable(host));
         let hosts: Vec<usize> = known.map(number).collect();
         let view = View { own: self.config.index, centre, load, hosts: &hosts, now: self.now };
-        if let Some((policy, actions)) = self.agents.hear_next(&view) {
+        if let Some(Reaction { policy, actions, cause, messages }) = self.agents.hear_next(&view) {
+            if let Some(batch) = cause.filter(|batch| batch.home == self.config.index) {
+                let messages = PolicyMessages { between_hosts: messages, at_home: 0 };
+                self.home.count_messages(SpawnId(batch.number), messages);
+            }
             for action in actions {
                 trace!(%policy, ?action, "an agent acts");
-                self.on_agent_action(policy, action);
+                self.on_agent_action(policy, action, cause);
             }
         }
         true
     }
 
-    fn on_agent_action(&mut self, policy: Policy, action: AgentAction) {
+    fn on_agent_action(&mut self, policy: Policy, action: AgentAction, cause: Option<BatchId>) {
         match action {
             Action::Start { request, host, count } => {
                 self.home(|home, at| home.on_agent_start(policy, SpawnId(request), host_of(host), count, at));
             }
             Action::Send { to, message } if to == number(self.config.index) => {
-                self.agents.tell(policy, AgentEvent::Heard { from: to, message });
+                self.agents.tell(policy, AgentEvent::Heard { from: to, message }, cause);
             }
             Action::Send { to, message } => match host_of(to).filter(|&host| self.hosts.is_reachable(host)) {
                 Some(host) => {
                     let policy = policy.name().to_owned();
-                    self.tell(host, DaemonMsg::Agent { policy, message: Blob(message.into()) });
+                    self.tell(host, DaemonMsg::Agent { policy, message: Blob(message.into()), cause });
                 }
-                None => self.agents.tell(policy, AgentEvent::Gone(to)),
+                None => self.agents.tell(policy, AgentEvent::Gone(to), cause),
             },
             Action::Wake(after) => {
                 self.out.timers.cancel(Timer::Agent(policy));
@@ -55,11 +61,17 @@ impl Core {
     }
 
     /// The agent of another host says something.
-    pub(crate) fn on_agent_message(&mut self, host: HostIndex, policy: &str, message: &Blob) {
+    pub(crate) fn on_agent_message(
+        &mut self,
+        host: HostIndex,
+        policy: &str,
+        message: &Blob,
+        cause: Option<BatchId>,
+    ) {
         match policy.parse::<Policy>() {
             Ok(policy) if self.hosts.contains(host) => {
-                self.agents
-                    .tell(policy, AgentEvent::Heard { from: number(host), message: message.0.to_vec() });
+                let heard = AgentEvent::Heard { from: number(host), message: message.0.to_vec() };
+                self.agents.tell(policy, heard, cause);
             }
             Ok(_) => {}
             Err(unknown) => warn!(%host, %unknown, "an agent of another host speaks: ignored"),

@@ -20,7 +20,7 @@ impl Core {
 
     pub(crate) fn carry_out(&mut self, effect: Effect) {
         match effect {
-            Effect::Act(action) => self.out.act(action),
+            Effect::Act(action) => self.out.act(*action),
             Effect::Tell(host, message) => self.tell(host, message),
             Effect::TellMembers(message) => self.tell_all(self.hosts.others(), &message),
             Effect::Send { to, mark, body } => self.send_marked(Source::Daemon, to, mark, body),
@@ -29,7 +29,7 @@ impl Core {
             Effect::Reply(to, body) => self.reply(to, body),
             Effect::SendBatch(to, message) => self.send_batch(to, &message),
             Effect::Place(manager, placement) => self.place(manager, placement),
-            Effect::TellAgent(policy, event) => self.agents.tell(policy, event),
+            Effect::TellAgent(policy, event, batch) => self.agents.tell(policy, event, Some(batch)),
             Effect::StartManager => self.start_manager(),
             Effect::EndManager(manager) => self.end_manager(manager),
             Effect::StartTasks(id) => self.start_tasks(id),

@@ -5,7 +5,7 @@ use crate::addresses::{ReplyTo, Waiter};
 use crate::event::Cookie;
 use crate::jobs::JobTask;
 use crate::master::{Command, Moment, Urgency};
-use crate::spawn::{SIGKILL, SIGTERM};
+use crate::spawn::{SIGKILL, SIGTERM, preset};
 use crate::tasks::{Origin, Report};
 use crate::timers::Timer;
 use pvm_wire::daemon::{Blob, MasterRequest, ToMaster};
@@ -106,11 +106,13 @@ impl Core {
             let others = (self.tasks.queued() as u32).saturating_sub(self.jobs.running());
             let Some(next) = self.jobs.next(self.config.slots, others) else { return };
             let (task, name) = (next.task, next.program.file.clone());
+            let policy = preset::named_in(&next.program.env);
             let announced = if self.tasks.running() < self.config.task_limit as usize {
                 self.announce(|record| {
                     record.origin = Origin::Child;
                     record.report = Report::Job(task);
                     record.name = name;
+                    record.policy = policy;
                 })
             } else {
                 None

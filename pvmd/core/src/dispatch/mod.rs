@@ -5,6 +5,7 @@ mod carry_out;
 mod census;
 mod certificates;
 mod check;
+mod costs;
 mod dump;
 mod enrol;
 mod exchange;

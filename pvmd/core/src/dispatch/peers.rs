@@ -6,7 +6,7 @@ use crate::answers::encode_added;
 use crate::dispatch::certificates;
 use crate::event::ConnId;
 use crate::master::Master;
-use crate::pending::Query;
+use crate::pending::{HostBatches, Query};
 use crate::spawn::ExecTo;
 use pvm_wire::calls::hosts::{Adding, Clock, DeleteHosts, HostClock, HostStatus};
 use pvm_wire::calls::jobs::AskJobs;
@@ -50,7 +50,8 @@ impl Core {
             }
             PeerRequest::Batches => {
                 let batches = self.home.records(self.config.policy);
-                self.answer(to, PeerReply::Batches { batches });
+                let policies = self.home.tallies(&self.agents.sent());
+                self.answer(to, PeerReply::Batches { batches, policies });
             }
             PeerRequest::CancelBatch { id } => self.home(|home, at| home.on_cancel(to, id, at)),
             PeerRequest::Turns => self.on_turns_wanted(to),
@@ -96,8 +97,8 @@ impl Core {
             (Waiter::Tasks { query, hidden }, PeerReply::Tasks { tasks }) => {
                 self.on_tasks_part(from, query, hidden, tasks);
             }
-            (Waiter::Batches(query), PeerReply::Batches { batches }) => {
-                self.on_batches_part(from, query, batches);
+            (Waiter::Batches(query), PeerReply::Batches { batches, policies }) => {
+                self.on_batches_part(from, query, HostBatches { batches, policies });
             }
             (Waiter::CancelBatch(to), PeerReply::BatchCancelled { code }) => {
                 self.reply_done::<CancelBatch>(to, pvm_wire::error::check(code).map(drop));
@@ -151,7 +152,7 @@ impl Core {
             }
             Waiter::MasterLost(_) => {}
             Waiter::Tasks { query, hidden } => self.on_tasks_part(host, query, hidden, Vec::new()),
-            Waiter::Batches(query) => self.on_batches_part(host, query, Vec::new()),
+            Waiter::Batches(query) => self.on_batches_part(host, query, HostBatches::default()),
             Waiter::Exec(part) => self.home(|home, at| home.on_exec_lost(host, part, at)),
         }
     }

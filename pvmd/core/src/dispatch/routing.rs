@@ -32,7 +32,12 @@ impl Core {
             debug!(?conn, dst = %header.dst, "fragment from a connection that has not enrolled: dropped");
             return;
         };
-        self.teams.carried(self.tasks.get(tid), data.len());
+        let task = self.tasks.get(tid);
+        let is_manager = task.is_some_and(|task| task.manager);
+        self.teams.carried(task, data.len());
+        if is_manager {
+            self.count_batch_fragment(tid, header.dst, header.flags, &data);
+        }
         self.count_sent(conn, tid, &header, data.len());
         if header.dst == tid.multicast() {
             self.multicast(conn, tid, header.flags, &data);
@@ -62,6 +67,9 @@ impl Core {
             if dst.is_daemon() {
                 self.on_peer_fragment(from, src, dst, flags, data.clone());
             } else {
+                if src.is_daemon() {
+                    self.count_from_daemon(from, dst, flags, data);
+                }
                 self.deliver(Source::Host(from), src, dst, flags, data.clone());
                 if src.is_task() && flags & SOM != 0 {
                     self.teams(|teams, tasks, at| teams.on_hint(from, dst, tasks, at));

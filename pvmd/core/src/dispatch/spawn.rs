@@ -6,8 +6,8 @@ use crate::decision::Decision;
 use crate::effect::{Placement, Started};
 use crate::event::{Action, Cookie, Program};
 use crate::flow::Source;
-use crate::pending::Query;
-use crate::spawn::{ExecTo, Home, Node, Offer, Order, Placed, SIGKILL, SIGTERM, program};
+use crate::pending::{HostBatches, Query};
+use crate::spawn::{ExecTo, Home, Node, Offer, Order, Placed, SIGKILL, SIGTERM, preset, program};
 use crate::tasks::{Item, Origin, Report, Task, Tasks};
 use pvm_sched::policy::Policy;
 use pvm_wire::batch::{BatchId, BatchMsg};
@@ -15,7 +15,7 @@ use pvm_wire::calls::spawn::{BatchList, Batches};
 use pvm_wire::codes::{BATCH_TAG, Sm};
 use pvm_wire::daemon::{DaemonMsg, PeerRequest};
 use pvm_wire::output::OutputEvent;
-use pvm_wire::queue::{BatchRecord, QueueRequest};
+use pvm_wire::queue::QueueRequest;
 use pvm_wire::spawn::{SpawnRequest, flags};
 use pvm_wire::{HostIndex, Message, PvmError, Tid};
 use tracing::{debug, error, info, warn};
@@ -43,15 +43,23 @@ impl Core {
 /// As home.
 impl Core {
     /// TM_SPAWN.
-    pub(crate) fn on_spawn(&mut self, spawner: Tid, to: ReplyTo, request: SpawnRequest) {
+    pub(crate) fn on_spawn(&mut self, spawner: Tid, to: ReplyTo, mut request: SpawnRequest) {
+        self.preset_policy(spawner, &mut request);
         let team = self.teams.name_of(self.tasks.get(spawner), spawner);
         self.home(|home, at| home.on_spawn(spawner, to, request, &team, at));
     }
 
     /// A task asks for a queued batch.
-    pub(crate) fn on_queue(&mut self, parent: Tid, to: ReplyTo, request: QueueRequest) {
+    pub(crate) fn on_queue(&mut self, parent: Tid, to: ReplyTo, mut request: QueueRequest) {
+        self.preset_policy(parent, &mut request.spawn);
         let team = self.teams.name_of(self.tasks.get(parent), parent);
         self.home(|home, at| home.on_queue(parent, to, request, &team, at));
+    }
+
+    fn preset_policy(&self, spawner: Tid, request: &mut SpawnRequest) {
+        if let Some(task) = self.tasks.get(spawner) {
+            preset::pass_on(&task.policy, request);
+        }
     }
 
     pub(crate) fn start_manager(&mut self) {
@@ -97,9 +105,14 @@ impl Core {
         }
     }
 
-    pub(crate) fn on_batches_part(&mut self, from: HostIndex, id: QueryId, batches: Vec<BatchRecord>) {
-        if let Some(Query { to, found, .. }) = self.pending.add_batches(id, from, batches) {
-            self.reply_to::<Batches>(to, &BatchList { batches: found });
+    pub(crate) fn on_batches_part(&mut self, from: HostIndex, id: QueryId, part: HostBatches) {
+        if let Some(Query { to, found, .. }) = self.pending.add_batches(id, from, part) {
+            let mut list = BatchList { batches: Vec::new(), policies: Vec::new() };
+            for HostBatches { batches, policies } in found {
+                list.batches.extend(batches);
+                list.policies.extend(policies);
+            }
+            self.reply_to::<Batches>(to, &list);
         }
     }
 
@@ -166,6 +179,7 @@ impl Core {
         let placed = policy.zip(home()).zip(batch);
         let placed =
             placed.map(|((policy, home), batch)| Placed { policy, home, request: SpawnId(batch.number) });
+        let preset = preset::named_in(&spawn.env);
         let mut cookies = Vec::new();
         for number in order.next..end {
             let announced = self.announce(|task| {
@@ -174,6 +188,7 @@ impl Core {
                 task.output = spawn.output;
                 task.trace = spawn.trace;
                 task.spawn_flags = spawn.flags;
+                task.policy.clone_from(&preset);
                 task.tied_to = tied_to;
                 task.placed = placed;
                 task.name.clone_from(&spawn.file);
@@ -306,7 +321,10 @@ impl Core {
                 let message = Message { src: to, dst: to, body: body.into(), ..Message::default() };
                 self.on_batch_message(&message);
             }
-            Ok(body) => self.send_message(Source::Daemon, to, 0, BATCH_TAG, body),
+            Ok(body) => {
+                self.count_batch_message(self.config.index.daemon(), to, message);
+                self.send_message(Source::Daemon, to, 0, BATCH_TAG, body);
+            }
             Err(error) => error!(%error, "batch message lost"),
         }
     }
@@ -324,7 +342,13 @@ impl Core {
 
     fn on_batch_message(&mut self, message: &Message) {
         let src = message.src;
-        match BatchMsg::decode(&message.body) {
+        let decoded = BatchMsg::decode(&message.body);
+        if let Ok(said) = &decoded
+            && self.is_manager(src)
+        {
+            self.count_batch_message(src, self.config.index.daemon(), said);
+        }
+        match decoded {
             // Only the home host's manager (or daemon) speaks for a batch.
             Ok(BatchMsg::TasksHave { batch, queued }) if src.host() == Some(batch.home) => {
                 // The master may still be linked with a host that is out, whose vote it needs.

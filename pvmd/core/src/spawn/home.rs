@@ -1,5 +1,6 @@
 //! As home of spawns: the table of them, and what changes the state of each.
 
+use super::costs::Costs;
 use super::lightly::Lightly;
 use super::managers::Managers;
 use super::notices::Notices;
@@ -19,7 +20,7 @@ use std::collections::BTreeMap;
 /// What a daemon knows as home of its tasks' spawns.
 #[derive(Debug)]
 pub(crate) struct Home {
-    own: HostIndex,
+    pub(super) own: HostIndex,
     pub(super) spawns: BTreeMap<SpawnId, Spawn>,
     /// Spawns so far.
     count: u64,
@@ -31,6 +32,7 @@ pub(crate) struct Home {
     /// Notices of queued batches, by the parents that have to take them.
     pub(super) notices: BTreeMap<Tid, Notices>,
     pub(super) traffic: Traffic,
+    pub(super) costs: Costs,
 }
 
 impl Home {
@@ -45,13 +47,14 @@ impl Home {
             lightly: Lightly::default(),
             notices: BTreeMap::new(),
             traffic: Traffic::default(),
+            costs: Costs::default(),
         }
     }
 
     /// The batches of this home, those that have ended first. `machine` is the policy of those that name none.
     pub fn records(&self, machine: Policy) -> Vec<BatchRecord> {
         let live = self.spawns.values().filter_map(|spawn| spawn.record(machine));
-        self.queues.ended.iter().cloned().chain(live).collect()
+        self.queues.ended().cloned().chain(live).collect()
     }
 
     /// A line for each spawn under way, for people.
@@ -168,8 +171,9 @@ impl Home {
         let parts = proportional(waiting.into(), &nodes.iter().map(portion).collect::<Vec<_>>());
         for (node, n) in nodes.iter().zip(parts) {
             let ranges = spawn.placing.take(node.host, n as u32);
-            if spawn.placing.policy.has_agents() && !ranges.is_empty() {
-                spawn.placing.count_grant(node.host, n as u32, None);
+            if !ranges.is_empty() {
+                spawn.placing.count_grant(node.host, n as u32, None, at.now);
+                self.costs.given(spawn.placing.policy, n as u32);
             }
             for range in ranges {
                 spawn.order(id, node.host, range, Some(batch), at.out);

@@ -197,7 +197,9 @@ impl Home {
             return at.out.send_batch(manager, BatchMsg::More { batch, count: n.into() });
         }
         let ranges = placing.take(host, n);
-        placing.count_grant(host, ranges.iter().map(|(_, count)| count).sum(), terms);
+        let given = ranges.iter().map(|(_, count)| count).sum();
+        placing.count_grant(host, given, terms, at.now);
+        self.costs.given(placing.policy, given);
         if placing.policy != Policy::ActivePulling {
             self.last_given = host;
         }

@@ -6,6 +6,7 @@
 //! is no manager that finds hosts for what waits, but an agent on each host ([`agents`]).
 
 mod agents;
+mod costs;
 mod home;
 mod lightly;
 mod managers;
@@ -13,6 +14,7 @@ mod node;
 mod notices;
 mod orders;
 mod placing;
+pub(crate) mod preset;
 mod progress;
 mod pulling;
 mod queue;
@@ -21,7 +23,7 @@ mod request;
 mod state;
 mod traffic;
 
-pub(crate) use agents::{AgentAction, AgentEvent, Agents, Placed, View, host_of, number};
+pub(crate) use agents::{AgentAction, AgentEvent, Agents, Placed, Reaction, View, host_of, number};
 pub(crate) use home::Home;
 pub(crate) use node::{Exec, ExecTo, Node, Order, program};
 pub(crate) use pulling::Offer;

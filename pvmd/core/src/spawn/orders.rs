@@ -133,6 +133,8 @@ impl Home {
         }
         at.out.reply::<SpawnRequest>(to, &SpawnReply { results, refusals, policy });
         self.step(id, Event::Over, at);
-        self.spawns.remove(&id);
+        if let Some(ended) = self.spawns.remove(&id) {
+            self.costs.ended(id, ended.placing.policy);
+        }
     }
 }

@@ -1,9 +1,11 @@
 //! Which tasks of a spawn wait, for which nodes, and what each node has been given.
 
+use super::costs::Decisions;
+use crate::event::Now;
 use pvm_sched::policy::Policy;
 use pvm_wire::HostIndex;
 use pvm_wire::batch::Terms;
-use pvm_wire::queue::NodeTally;
+use pvm_wire::queue::{NodeTally, PolicyMessages};
 use pvm_wire::spawn::Pair;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -25,11 +27,14 @@ pub(crate) struct Placing {
     pub is_open: bool,
     /// What each node has been given.
     tallies: BTreeMap<HostIndex, NodeTally>,
+    pub decisions: Decisions,
+    /// What has been said for it.
+    pub messages: PolicyMessages,
 }
 
 impl Placing {
     /// This number of tasks, none of which a node has been given.
-    pub fn new(nodes: Vec<HostIndex>, newcomers: bool, count: u32, policy: Policy) -> Self {
+    pub fn new(nodes: Vec<HostIndex>, newcomers: bool, count: u32, policy: Policy, now: Now) -> Self {
         Self {
             nodes: nodes.into_iter().collect(),
             newcomers,
@@ -39,6 +44,8 @@ impl Placing {
             traffic: Vec::new(),
             is_open: false,
             tallies: BTreeMap::new(),
+            decisions: Decisions::new(now),
+            messages: PolicyMessages::default(),
         }
     }
 
@@ -114,7 +121,8 @@ impl Placing {
         self.tallies.values().copied().collect()
     }
 
-    pub fn count_grant(&mut self, host: HostIndex, n: u32, terms: Option<Terms>) {
+    pub fn count_grant(&mut self, host: HostIndex, n: u32, terms: Option<Terms>, now: Now) {
+        self.decisions.note(host, n, now);
         let tally =
             self.tallies.entry(host).or_insert(NodeTally { host, exchanges: 0, given: 0, last: None });
         tally.exchanges += 1;

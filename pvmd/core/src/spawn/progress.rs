@@ -142,6 +142,8 @@ impl Spawn {
             cancelled: count.cancelled,
             restarts: count.restarts,
             nodes: self.placing.tallies(),
+            messages: self.placing.messages,
+            decisions: self.placing.decisions.list(),
         })
     }
 

@@ -63,7 +63,7 @@ pub(crate) enum Fate {
 pub(crate) struct Queues {
     pub ids: BTreeMap<i32, SpawnId>,
     pub next: u32,
-    pub ended: VecDeque<BatchRecord>,
+    ended: VecDeque<(SpawnId, BatchRecord)>,
 }
 
 impl Queues {
@@ -77,11 +77,21 @@ impl Queues {
     }
 
     /// Keeps a batch that has ended in the list for a while.
-    fn remember(&mut self, record: BatchRecord) {
+    fn remember(&mut self, id: SpawnId, record: BatchRecord) {
         if self.ended.len() >= REMEMBERED {
             self.ended.pop_front();
         }
-        self.ended.push_back(record);
+        self.ended.push_back((id, record));
+    }
+
+    /// Those that have ended last.
+    pub fn ended(&self) -> impl Iterator<Item = &BatchRecord> {
+        self.ended.iter().map(|(_, record)| record)
+    }
+
+    /// One of those.
+    pub fn ended_mut(&mut self, id: SpawnId) -> Option<&mut BatchRecord> {
+        self.ended.iter_mut().find(|(ended, _)| *ended == id).map(|(_, record)| record)
     }
 }
 
@@ -341,9 +351,10 @@ impl Home {
             self.step(id, Event::Over, at);
             self.tell_parent(id, BatchEvent::Done { done, failed, cancelled }, at);
             self.queues.ids.remove(&name);
-            let ended = self.spawns.remove(&id);
-            if let Some(record) = ended.and_then(|spawn| spawn.record(at.config.policy)) {
-                self.queues.remember(record);
+            let Some(ended) = self.spawns.remove(&id) else { return };
+            self.costs.ended(id, ended.placing.policy);
+            if let Some(record) = ended.record(at.config.policy) {
+                self.queues.remember(id, record);
             }
         }
     }

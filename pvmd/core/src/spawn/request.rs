@@ -102,7 +102,7 @@ impl Home {
         let (state, placing) = match pinned {
             Some(_) => (State::Pinned, Placing::default()),
             None if refused => (State::Resting, Placing::default()),
-            None => (State::Resting, Placing::new(hosts, newcomers, count, policy)),
+            None => (State::Resting, Placing::new(hosts, newcomers, count, policy, at.now)),
         };
         let spawn = self.spawns.entry(id).or_insert(Spawn::new(spawner, request, state, kind, placing));
         spawn.placing.traffic = traffic;
@@ -112,7 +112,10 @@ impl Home {
                 let all = Part { spawn: id, first: 0, count };
                 self.refuse(all, None, PvmError::NoHost, &nowhere, at);
             }
-            None => self.hand_out(id, 0, at),
+            None => {
+                self.costs.begun(policy);
+                self.hand_out(id, 0, at);
+            }
         }
     }
 }

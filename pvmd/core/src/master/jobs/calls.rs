@@ -313,6 +313,7 @@ fn properties(queue: &Queue) -> Vec<(String, String)> {
         ("max-running-per-user", running_per_user.map(|slots| slots.to_string())),
         ("max-waiting", waiting.map(|jobs| jobs.to_string())),
         ("max-waiting-per-user", waiting_per_user.map(|jobs| jobs.to_string())),
+        ("policy", queue.policy.map(|policy| policy.to_string())),
     ];
     all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
