@@ -289,7 +289,7 @@ mod tests {
             drop(database);
             let error = JobStore::read(path, input.clone()).unwrap_err();
             assert!(
-                error.to_string().contains(&format!("has version {version}, this daemon knows 2")),
+                error.to_string().contains(&format!("has version {version}, this daemon knows {CURRENT}")),
                 "{error}"
             );
         }
