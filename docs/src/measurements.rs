@@ -177,7 +177,12 @@ fn show(table: &Table, run: &Run) -> anyhow::Result<String> {
 /// One value over another, with two or three digits that mean something.
 fn ratio(a: &str, b: &str) -> anyhow::Result<String> {
     let (Some(a), Some(b)) = (number(a)?, number(b)?) else { return Ok("–".to_owned()) };
-    let ratio = a / b;
+    let ratio = match b {
+        // Two that are 0 are alike.
+        0.0 if a == 0.0 => 1.0,
+        0.0 => return Ok("–".to_owned()),
+        b => a / b,
+    };
     let digits = match ratio {
         ..0.095 => 3,
         ..1.995 => 2,
@@ -192,7 +197,7 @@ fn number(text: &str) -> anyhow::Result<Option<f64>> {
         return Ok(None);
     }
     match text.replace(',', "").parse() {
-        Ok(number) if number > 0.0 => Ok(Some(number)),
+        Ok(number) if number >= 0.0 => Ok(Some(number)),
         _ => bail!("{text} is no number"),
     }
 }
@@ -231,6 +236,7 @@ mod tests {
         assert!(shown.contains("<sub>s. `measure it`, d, version c, m.</sub>"), "{shown}");
         let ratios = [("1", "2"), ("3", "2"), ("5", "2"), ("50", "2")].map(|(a, b)| ratio(a, b).unwrap());
         assert_eq!(ratios, ["0.50", "1.50", "2.5", "25"]);
+        assert_eq!([ratio("0", "0").unwrap(), ratio("1", "0").unwrap()], ["1.00", "–"]);
     }
 
     #[test]
