@@ -80,7 +80,7 @@ impl Hosts {
         Placed::read(&printed, workload.tasks)
     }
 
-    /// The seconds in which so many tasks that exit at once are spawned by a policy.
+    /// The seconds in which this number of tasks that exit at once is spawned by a policy.
     pub fn spawn_by(&self, policy: Policy, tasks: usize) -> Result<f64> {
         let mut command = self.machine.command(&self.program);
         let printed = program::output(command.args(["spawn", policy.name()]).arg(tasks.to_string()), LIMIT)?;

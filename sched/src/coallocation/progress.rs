@@ -29,7 +29,7 @@ impl Progress {
         self.execution + self.communication
     }
 
-    /// After some time the flex factor changes. A job computes and communicates by turns, so both have got on by the same part.
+    /// After some time the flex factor changes. A job computes and communicates alternately, so both have advanced by the same part.
     pub fn change(&mut self, spent: f64, ff: f64) {
         let left = self.left();
         let part = if left > 0.0 { (spent / left).min(1.0) } else { 1.0 };

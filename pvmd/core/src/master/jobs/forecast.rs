@@ -1,7 +1,7 @@
 //! When parallel jobs end by the model of co-allocation, and what their runs teach for the next ones of the same program.
 //!
-//! `T_0` is the run time in the fastest cluster, `T_C` what is added when a job spans clusters whose links are free. A job's own word
-//! goes first, then the mean of earlier runs of its program with as many tasks, then its time limit.
+//! `T_0` is the run time in the fastest cluster, `T_C` what is added when a job spans clusters whose links are free. A job's own figure
+//! takes precedence, then the mean of earlier runs of its program with as many tasks, then its time limit.
 
 use super::Jobs;
 use super::job::{Job, Run};
@@ -13,7 +13,7 @@ use std::ffi::OsString;
 
 /// Programs whose run times are known, at most.
 const PROGRAMS_MAX: usize = 10_000;
-/// The mean is that of about so many last runs.
+/// The mean is that of about this number of last runs.
 const RUNS: u32 = 8;
 
 /// What a run has taught, in milliseconds.
@@ -86,7 +86,7 @@ impl RunTimes {
         (own.run.or(known.run.get()), own.communication.or(known.communication.get()))
     }
 
-    /// What a run has taught that has lasted so many milliseconds.
+    /// What a run has taught that has lasted this long, in milliseconds.
     fn measure(&self, job: &Job, spread: &Spread, lasted: u64, now: u64) -> Measured {
         let (run, _) = self.of(job);
         match run.filter(|_| spread.spans()) {
