@@ -53,7 +53,8 @@ impl Point {
     pub fn ratio(&self) -> Option<f64> {
         let (live, simulated) = self.summaries()?;
         // By some policies there are no messages, on either side.
-        Some(if live.median == simulated.median { 1.0 } else { live.median / simulated.median })
+        let is_nothing = live.median == 0.0 && simulated.median == 0.0;
+        Some(if is_nothing { 1.0 } else { live.median / simulated.median })
     }
 
     fn is_apart(&self) -> bool {
@@ -211,5 +212,8 @@ mod tests {
         assert_eq!(comparison(&[2.0, 2.3, 2.6]).apart(), "No point is more than 20 % apart.");
         let apart = "More than 20 % apart (hosts): constant at 1; constant at 2; short at 1.";
         assert_eq!(comparison(&[1.0]).apart(), apart);
+        let mut none = comparison(&[0.0]);
+        none.points.iter_mut().for_each(|point| point.simulated = vec![0.0]);
+        assert_eq!(none.apart(), "No point is more than 20 % apart.");
     }
 }

@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn a_row_has_the_medians_of_a_policy() {
         let table = compared(&[1.0, 3.0, 2.0], &[4.0]).report().tables.remove(0);
-        assert_eq!(table.rows[0][..], ["active-pulling", "500", "2.500", "0.2500", "2.000"]);
+        assert_eq!(table.rows[0][..], ["active-pulling", "500.0", "2.500", "0.2500", "2.000"]);
         assert_eq!(table.rows[1][4], "4.000");
         let shown = compared(&[1.0], &[2.0]).shown().expect("a place");
         assert_eq!((shown.name, shown.rows.len(), shown.columns.len()), ("policies-8", 2, 5));
