@@ -451,3 +451,26 @@ proptest! {
         prop_assert_eq!(run(true), run(false));
     }
 }
+
+#[test]
+fn arrays_of_a_queue_are_divided_by_its_policy() {
+    use crate::policy::Policy;
+    let divided = |policy| {
+        let queue = Queue { policy, ..Queue::open("q") };
+        let mut scheduler = Scheduler::new(vec![queue], Rules::default());
+        scheduler.host_joined('a', a_host("a", 8));
+        scheduler.host_joined('b', Host { capability: 3000.0, ..a_host("b", 8) });
+        scheduler.host_joined('c', a_host("c", 8));
+        submit(&mut scheduler, 1, "q", "ann", &array(5));
+        submit(&mut scheduler, 2, "q", "ann", &array(2));
+        scheduler.next(0).into_iter().map(|start| start.parts).collect::<Vec<_>>()
+    };
+    // The second one begins where the first has stopped.
+    let in_turn = [vec![('a', 2), ('b', 2), ('c', 1)], vec![('a', 1), ('b', 1)]];
+    assert_eq!(divided(Some(Policy::RoundRobin)), in_turn);
+    assert_eq!(divided(Some(Policy::Proportional))[0], [('a', 1), ('b', 3), ('c', 1)]);
+    assert_eq!(divided(Some(Policy::LightlyLoaded))[0], [('a', 1), ('b', 3), ('c', 1)]);
+    // A policy of agents divides nothing.
+    assert_eq!(divided(Some(Policy::Bidding)), divided(None));
+    assert_eq!(divided(Some(Policy::ActivePulling)), divided(None));
+}
