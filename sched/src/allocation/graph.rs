@@ -16,7 +16,7 @@ const RETRY: u64 = 1000;
 
 /// The policy. The source takes needs and loads as known: a home asks hosts how many processes they have processors for, all of them or
 /// twice as many as there are processes. It divides the processes among those with [`partition`], so that no host has more than it has
-/// processors for. Where there are too few processors for all, processes that must not wait are divided by the number of processors, too.
+/// processors for. Where there are too few processors for all, processes that must not wait come to the hosts with the least load, too.
 ///
 /// Processes of which nothing is known are taken to form a ring, in which each talks to the next.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +40,8 @@ struct Search {
 pub struct Room {
     /// Those that are set aside for the home that has asked.
     free: u32,
+    /// Processes that run there or may still come, before these.
+    load: u32,
     /// All.
     processors: u32,
 }
@@ -68,9 +70,10 @@ pub enum Message {
 impl GraphTheoretic {
     /// Sets processors aside for a home.
     fn promise(&mut self, home: usize, count: u32, scene: &Scene<'_, Message>) -> Room {
-        let free = scene.free().saturating_sub(self.promised.count(scene.now)).min(count);
+        let load = scene.load.saturating_add(self.promised.count(scene.now));
+        let free = scene.room.saturating_sub(load).min(count);
         (0..free).for_each(|_| self.promised.add(home, scene.now));
-        Room { free, processors: scene.room }
+        Room { free, load, processors: scene.room }
     }
 
     /// Asks for room for all of a request.
@@ -188,8 +191,11 @@ impl Search {
 
     /// How many processes each host may have, of those with most room; of equal ones the home first.
     fn hosts(&self, count: u64, own: usize) -> Vec<(u64, usize)> {
-        let portion =
-            |room: &Room| Portion { capability: room.processors.max(1).into(), has: 0, limit: u64::MAX };
+        let portion = |room: &Room| Portion {
+            capability: room.processors.max(1).into(),
+            has: u64::from(room.load) + u64::from(room.free),
+            limit: u64::MAX,
+        };
         let room: u64 = self.rooms.values().map(|room| u64::from(room.free)).sum();
         let more =
             proportional(count.saturating_sub(room), &self.rooms.values().map(portion).collect::<Vec<_>>());

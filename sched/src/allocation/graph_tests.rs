@@ -30,7 +30,7 @@ impl Home {
         let full = (1, 1);
         let mut actions = self.hear(full, Event::Created { request: 7, count });
         for (host, &free) in (1..).zip(rooms) {
-            let room = Room { free, processors: free.max(1) };
+            let room = Room { free, load: 0, processors: free.max(1) };
             let message = Message::Answer { request: 7, room };
             actions.extend(self.hear(full, Event::Heard { from: host, message }));
         }
@@ -99,19 +99,19 @@ fn what_finds_no_room_waits_or_is_divided() {
 #[test]
 fn hosts_set_processors_aside_and_take_them_back() {
     let mut host = Home::new(3);
-    let answer = |free| Action::Send {
+    let answer = |free, load| Action::Send {
         to: 1,
-        message: Message::Answer { request: 3, room: Room { free, processors: 4 } },
+        message: Message::Answer { request: 3, room: Room { free, load, processors: 4 } },
     };
     let ask = |count| Event::Heard { from: 1, message: Message::Ask { request: 3, count } };
-    assert_eq!(host.hear((1, 4), ask(2)), [answer(2)]);
-    assert_eq!(host.hear((1, 4), ask(9)), [answer(1)]);
+    assert_eq!(host.hear((1, 4), ask(2)), [answer(2, 1)]);
+    assert_eq!(host.hear((1, 4), ask(9)), [answer(1, 3)]);
     assert_eq!(host.hear((1, 4), Event::Heard { from: 1, message: Message::Release(2) }), []);
-    assert_eq!(host.hear((1, 4), ask(9)), [answer(2)]);
+    assert_eq!(host.hear((1, 4), ask(9)), [answer(2, 2)]);
     assert_eq!(host.hear((1, 4), Event::Gone(1)), []);
-    assert_eq!(host.hear((1, 4), ask(9)), [answer(3)]);
+    assert_eq!(host.hear((1, 4), ask(9)), [answer(3, 1)]);
     // An answer to a request that is not waited for any more.
-    let late = Message::Answer { request: 9, room: Room { free: 2, processors: 2 } };
+    let late = Message::Answer { request: 9, room: Room { free: 2, load: 0, processors: 2 } };
     assert_eq!(
         host.hear((1, 4), Event::Heard { from: 2, message: late }),
         [Action::Send { to: 2, message: Message::Release(2) }]
@@ -124,7 +124,7 @@ fn a_host_that_is_lost_or_a_request_that_is_dropped_ends_the_search() {
     let asks = home.hear((1, 1), Event::Created { request: 7, count: 2 });
     assert_eq!(asks.len(), 2, "{asks:?}");
     assert_eq!(home.hear((1, 1), Event::Gone(2)), []);
-    let room = Room { free: 2, processors: 2 };
+    let room = Room { free: 2, load: 0, processors: 2 };
     let message = Message::Answer { request: 7, room };
     let start = [Action::Start { request: 7, host: 1, count: 2 }];
     assert_eq!(home.hear((1, 1), Event::Heard { from: 1, message }), start);
