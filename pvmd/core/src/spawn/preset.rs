@@ -38,7 +38,7 @@ mod tests {
         assert_eq!(request, SpawnRequest::default());
         pass_on("bidding", &mut request);
         assert_eq!((&request.policy[..], named_in(&request.env)), ("bidding", "bidding".to_owned()));
-        // What the spawn says goes first, for itself and for the tasks.
+        // What the spawn says takes precedence, for itself and for the tasks.
         let env = vec![entry(POLICY_VARIABLE, "local")];
         let mut own = SpawnRequest { policy: "round-robin".into(), env, ..SpawnRequest::default() };
         pass_on("bidding", &mut own);
