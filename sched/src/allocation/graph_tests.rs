@@ -64,7 +64,7 @@ fn processes_that_talk_come_to_the_same_host() {
     assert_ne!(placed[0], placed[1]);
     // Without knowledge they are a ring.
     assert_eq!(Home::new(3).start(6, (&[], false), &[3, 3]), [1, 1, 1, 2, 2, 2]);
-    // Far more than are searched completely, and more than are improved.
+    // Far more than are searched completely.
     for count in [60, 1200] {
         let mut placed = Home::new(5).start(count, (&[], false), &[count / 4; 4]);
         placed.dedup();

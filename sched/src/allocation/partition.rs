@@ -2,20 +2,20 @@
 //! processor, so that the traffic between parts is least.
 //!
 //! Exact by branch and bound up to [`EXACT`] processes, as far as [`STEPS`] steps go; beyond, a greedy start improved by passes after
-//! Fiduccia and Mattheyses, with swaps for when constraints leave no room to move. Daemons call this while all else waits: the work has
-//! bounds.
+//! Fiduccia and Mattheyses, with swaps for when constraints leave no room to move, as far as [`WORK`] goes. Daemons call this while all
+//! else waits: that is why the work has bounds.
 
 use pvm_wire::spawn::Pair;
+use std::cell::Cell;
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 /// Up to this many processes the best partition is found by complete search.
 pub const EXACT: usize = 12;
 /// Placements that the complete search tries at most. It has found a division by then; the best so far is taken.
 pub const STEPS: u32 = 100_000;
-/// Up to this many processes the greedy division is improved.
-pub const IMPROVED: usize = 512;
-/// Swaps after each of which the passes begin again.
-const SWAPS: usize = 64;
+/// Looks at a process's partners, one by one, that improving the greedy division takes at most: about a tenth of a second.
+pub const WORK: u64 = 50_000_000;
 
 /// The resources that a process needs, or a processor has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +59,8 @@ struct Problem<'a> {
     /// Each process's neighbours and the traffic with them.
     weights: Vec<Vec<(usize, u64)>>,
     processors: &'a [Resources],
+    /// What may still be spent on improving a division.
+    work: Cell<u64>,
 }
 
 /// The processor of a process that has none yet.
@@ -66,15 +68,20 @@ const NOWHERE: usize = usize::MAX;
 
 impl<'a> Problem<'a> {
     fn new(needs: &'a [Resources], pairs: &[Pair], processors: &'a [Resources]) -> Self {
-        let mut weights = vec![Vec::new(); needs.len()];
+        let mut sums: BTreeMap<(usize, usize), u64> = BTreeMap::new();
         for pair in pairs {
-            let (a, b, traffic) = (pair.a as usize, pair.b as usize, pair.traffic.min(MOST_TRAFFIC));
-            if a != b && a.max(b) < needs.len() {
-                weights[a].push((b, traffic));
-                weights[b].push((a, traffic));
+            let (a, b) = (pair.a.min(pair.b) as usize, pair.a.max(pair.b) as usize);
+            if a != b && b < needs.len() {
+                let sum = sums.entry((a, b)).or_default();
+                *sum = sum.saturating_add(pair.traffic).min(MOST_TRAFFIC);
             }
         }
-        Self { needs, weights, processors }
+        let mut weights = vec![Vec::new(); needs.len()];
+        for ((a, b), traffic) in sums {
+            weights[a].push((b, traffic));
+            weights[b].push((a, traffic));
+        }
+        Self { needs, weights, processors, work: Cell::new(WORK) }
     }
 
     /// Traffic between a process and those placed elsewhere than on `part`.
@@ -107,17 +114,18 @@ impl<'a> Problem<'a> {
             room[part] = room[part].minus(self.needs[process])?;
             parts[process] = part;
         }
-        if self.needs.len() <= IMPROVED {
-            self.improve(&mut parts, &mut room);
-        }
+        self.improve(&mut parts, &mut room);
         Some(parts)
     }
 
     fn improve(&self, parts: &mut [usize], room: &mut [Resources]) {
-        let mut swaps = 0;
-        while self.moves(parts, room) || (swaps < SWAPS && self.swap(parts, room)) {
-            swaps += 1;
-        }
+        while self.work.get() > 0 && (self.moves(parts, room) || self.swap(parts, room)) {}
+    }
+
+    /// This has been done; whether more may be.
+    fn spend(&self, work: usize) -> bool {
+        self.work.set(self.work.get().saturating_sub(work as u64));
+        self.work.get() > 0
     }
 
     /// The gain of moving a process to another part, which may be negative.
@@ -150,15 +158,26 @@ impl<'a> Problem<'a> {
 
     fn best_move(&self, parts: &[usize], room: &[Resources], locked: &[bool]) -> Option<(i64, usize, usize)> {
         let mut best: Option<(i64, usize, usize)> = None;
+        let mut with = vec![0_u64; room.len()];
         for process in (0..parts.len()).filter(|&process| !locked[process]) {
+            let partners = &self.weights[process];
+            if !self.spend(partners.len() + 1) {
+                return None;
+            }
+            for &(other, traffic) in partners {
+                with[parts[other]] += traffic;
+            }
             // Only where it has a partner can it save anything.
-            for to in self.weights[process].iter().map(|&(other, _)| parts[other]) {
+            for to in partners.iter().map(|&(other, _)| parts[other]) {
                 if to != parts[process] && room[to].minus(self.needs[process]).is_some() {
-                    let gain = self.gain(process, to, parts);
+                    let gain = with[to] as i64 - with[parts[process]] as i64;
                     if best.is_none_or(|best| gain > best.0) {
                         best = Some((gain, process, to));
                     }
                 }
+            }
+            for &(other, _) in partners {
+                with[parts[other]] = 0;
             }
         }
         best
@@ -169,6 +188,12 @@ impl<'a> Problem<'a> {
         for a in 0..parts.len() {
             for b in a + 1..parts.len() {
                 let (of_a, of_b) = (parts[a], parts[b]);
+                if of_a == of_b {
+                    continue;
+                }
+                if !self.spend(2 * (self.weights[a].len() + self.weights[b].len()) + 1) {
+                    return false;
+                }
                 let rooms = |gone: usize, comes: usize, part: usize| {
                     room[part].plus(self.needs[gone]).minus(self.needs[comes])
                 };
@@ -176,7 +201,7 @@ impl<'a> Problem<'a> {
                 let between: u64 =
                     self.weights[a].iter().filter(|(other, _)| *other == b).map(|(_, traffic)| traffic).sum();
                 let gain = self.gain(a, of_b, parts) + self.gain(b, of_a, parts) - 2 * between as i64;
-                if of_a != of_b && gain > 0 {
+                if gain > 0 {
                     (parts[a], parts[b]) = (of_b, of_a);
                     (room[of_a], room[of_b]) = (room_a, room_b);
                     return true;
@@ -320,6 +345,19 @@ mod tests {
             cut(&pairs, &parts),
             cut(&pairs, &ideal)
         );
+    }
+
+    /// Without a bound this would take minutes.
+    #[test]
+    fn a_dense_graph_takes_no_more_work_than_it_may() {
+        let pairs =
+            (0..2000_u32).flat_map(|a| (1..40).map(move |d| Pair { a, b: (a * d + d) % 2000, traffic: 7 }));
+        let (needs, processors) = even(2000, 40, 60);
+        let problem_pairs: Vec<Pair> = pairs.collect();
+        let problem = Problem::new(&needs, &problem_pairs, &processors);
+        let parts = problem.heuristic().expect("there is room");
+        assert!(fits(&needs, &parts, &processors));
+        assert_eq!(problem.work.get(), 0);
     }
 
     proptest! {
