@@ -49,20 +49,8 @@ impl Agent for TwoChoices {
 struct Counted(u64);
 
 impl Machines for Counted {
-    fn count(&self) -> usize {
-        8
-    }
-    fn probe(&mut self, _: usize) -> Option<u32> {
-        None
-    }
-    fn own_load(&self, _: usize) -> u32 {
-        0
-    }
     fn send(&mut self, messages: u64) {
         self.0 += messages;
-    }
-    fn random(&mut self, _: usize) -> usize {
-        0
     }
     fn now(&self) -> u64 {
         0
