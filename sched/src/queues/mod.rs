@@ -29,7 +29,7 @@ mod wanted;
 
 pub use hosts::{Cluster, Configuration, Host};
 pub use hours::Hours;
-pub use network::{ClusterState, Spread};
+pub use network::Spread;
 pub use preempt::Stop;
 pub use queue::{Demand, Dividing, HostState, Limits, Queue, Refusal, Width};
 pub use reason::Reason;

@@ -7,32 +7,12 @@ use super::Scheduler;
 use super::hosts::Node;
 use crate::coallocation::Progress;
 use crate::coallocation::model::{congestion_factor, execution_time, flex_factor, link_demand};
+use pvm_wire::jobs::HostCluster;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A change of the flex factor that is no more than rounding.
 const ROUNDING: f64 = 1e-12;
-
-/// A cluster of hosts, as it is now.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ClusterState {
-    /// Its name; `None`: the hosts without a cluster.
-    pub name: Option<String>,
-    /// Names of its hosts that are in the machine.
-    pub hosts: Vec<String>,
-    /// Their slots.
-    pub slots: u32,
-    /// Those that are free.
-    pub free: u32,
-    /// `h`, its heterogeneity factor: how much longer than in the fastest cluster a task takes. 1 without hosts.
-    pub factor: f64,
-    /// Bandwidth of its link, in bits per second, if it is known.
-    pub bandwidth: Option<u64>,
-    /// What jobs ask of the link by the model, in bits per second.
-    pub demand: f64,
-    /// `CF`, the congestion factor of the link: below 1 it is congested. Infinite if nothing is asked of it, or its bandwidth is not known.
-    pub congestion: f64,
-}
 
 /// The run of a parallel job: where it is, and how far by the model. Times are milliseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -136,14 +116,14 @@ impl<H: Copy + Ord> Scheduler<H> {
     }
 
     /// All clusters, those of whose hosts none is in the machine as well.
-    pub fn clusters(&self) -> Vec<ClusterState> {
+    pub fn clusters(&self) -> Vec<HostCluster> {
         let mut all: BTreeMap<Option<&str>, Vec<&Node>> =
             self.links.keys().map(|name| (Some(name.as_str()), Vec::new())).collect();
         for node in self.hosts.values() {
             all.entry(node.host.cluster.as_deref()).or_default().push(node);
         }
         let factors = self.factors();
-        let state = |(name, nodes): (Option<&str>, Vec<&Node>)| ClusterState {
+        let state = |(name, nodes): (Option<&str>, Vec<&Node>)| HostCluster {
             name: name.map(str::to_owned),
             hosts: nodes.iter().map(|node| node.host.name.clone()).collect(),
             slots: nodes.iter().fold(0, |sum, node| sum.saturating_add(node.host.slots)),
@@ -151,7 +131,7 @@ impl<H: Copy + Ord> Scheduler<H> {
             factor: factors.get(&name).copied().unwrap_or(1.0),
             bandwidth: name.and_then(|name| self.links.get(name).copied().flatten()),
             demand: name.and_then(|name| self.link_demand.get(name)).copied().unwrap_or(0.0),
-            congestion: self.congestion(name),
+            congestion: Some(self.congestion(name)).filter(|factor| factor.is_finite()),
         };
         all.into_iter().map(state).collect()
     }

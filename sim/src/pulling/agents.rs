@@ -1,6 +1,6 @@
 //! A batch that agents place, in which messages, starts and tasks take time. The agents are those of daemons.
 
-use super::{Costs, Handout, Outcome, Workload};
+use super::{Costs, Handout, Outcome, Processors, Workload};
 use crate::engine::{Engine, Time, to_seconds};
 use pvm_sched::allocation::agent::{Action, Event as AgentEvent, Party, Randomness, Scene};
 use pvm_sched::placement::{Portion, proportional};
@@ -69,7 +69,7 @@ struct Simulation<'a> {
     hosts: Vec<Host>,
     numbers: Vec<usize>,
     /// When each processor of the computer has finished its pending starts.
-    processors: Vec<Time>,
+    processors: Processors,
     /// Tasks that no host has been given.
     waiting: u64,
     begun: u64,
@@ -97,7 +97,7 @@ pub fn simulate(workload: &Workload, policy: Policy, costs: &Costs, seed: u64) -
         engine: Engine::new(),
         hosts: numbers.iter().map(|&number| host(number)).collect(),
         numbers,
-        processors: vec![0; costs.processors.max(1)],
+        processors: Processors::new(costs),
         waiting: workload.tasks,
         begun: 0,
         ended: 0,
@@ -122,7 +122,7 @@ impl Simulation<'_> {
             Event::Hears { host, what } => self.tell(host, what),
             Event::Exec { host, n } => {
                 for _ in 0..n {
-                    let begins = self.start();
+                    let begins = self.processors.start(self.engine.now(), self.costs);
                     self.engine.at(begins, Event::Begins { host });
                 }
                 self.hosts[host].running += n;
@@ -136,7 +136,7 @@ impl Simulation<'_> {
                 let time = self.hosts[host].occupy(self.begun, self.engine.now(), work);
                 self.begun += 1;
                 self.engine.after(time, Event::Ended { host });
-                self.engine.after(time + self.costs.local + self.latency(host), Event::Done);
+                self.engine.after(time + self.costs.local + self.costs.latency(host), Event::Done);
                 if self.begun == self.workload.tasks {
                     self.tell(0, AgentEvent::Dropped { request: REQUEST });
                 }
@@ -163,19 +163,6 @@ impl Simulation<'_> {
                 self.outcome.makespan = to_seconds(self.engine.now());
             }
         }
-    }
-
-    /// When a task is started: hosts on the same computer share its processors.
-    fn start(&mut self) -> Time {
-        let now = self.engine.now();
-        let Some(free) = self.processors.iter_mut().min() else { return now };
-        *free = now.max(*free) + self.costs.start;
-        *free
-    }
-
-    /// The latency of a message between the daemon of a host and a task on the home.
-    fn latency(&self, host: usize) -> Time {
-        self.costs.local + if host == 0 { 0 } else { self.costs.between }
     }
 
     /// The home tells its agent of all tasks that wait.

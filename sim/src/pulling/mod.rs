@@ -29,6 +29,30 @@ pub struct Costs {
     pub processors: usize,
 }
 
+impl Costs {
+    /// The latency of a message between the daemon of a host and a task on the home, which is host 0.
+    fn latency(&self, host: usize) -> Time {
+        self.local + if host == 0 { 0 } else { self.between }
+    }
+}
+
+/// The processors that all hosts share to start tasks: when each is free, in microseconds.
+#[derive(Debug)]
+struct Processors(Vec<Time>);
+
+impl Processors {
+    fn new(costs: &Costs) -> Self {
+        Self(vec![0; costs.processors.max(1)])
+    }
+
+    /// When a task has been started that is to be started now.
+    fn start(&mut self, now: Time, costs: &Costs) -> Time {
+        let Some(free) = self.0.iter_mut().min() else { return now };
+        *free = now.max(*free) + costs.start;
+        *free
+    }
+}
+
 /// A node has been given tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handout {

@@ -1,7 +1,7 @@
 //! A batch in which messages, starts and tasks take time.
 
 use super::parties::{Ask, Cause, Messages, Parties, index, number};
-use super::{Costs, Handout, Outcome, Workload, agents};
+use super::{Costs, Handout, Outcome, Processors, Workload, agents};
 use crate::engine::{Engine, Time, to_seconds};
 use crate::random::Random;
 use pvm_sched::policy::Policy;
@@ -36,7 +36,7 @@ struct Simulation<'a> {
     parties: Parties,
     random: Random,
     /// When each processor of the computer has finished its pending starts.
-    processors: Vec<Time>,
+    processors: Processors,
     /// Tasks that have begun.
     begun: u64,
     done: u64,
@@ -54,7 +54,7 @@ pub fn simulate(workload: &Workload, policy: Policy, costs: &Costs, seed: u64) -
         engine: Engine::new(),
         parties: Parties::new(workload, policy),
         random: Random::part(seed, 21),
-        processors: vec![0; costs.processors.max(1)],
+        processors: Processors::new(costs),
         begun: 0,
         done: 0,
         outcome: Outcome::default(),
@@ -85,7 +85,7 @@ impl Simulation<'_> {
             Event::Delivered(to, message) => self.deliver(to, &message),
             Event::Exec { host, n } => {
                 for _ in 0..n {
-                    let begins = self.start();
+                    let begins = self.processors.start(self.engine.now(), self.costs);
                     self.engine.at(begins, Event::Begins { host });
                 }
                 self.look(host, Cause::Given(n));
@@ -94,7 +94,7 @@ impl Simulation<'_> {
                 let time = self.workload.time(self.begun, host).as_micros() as Time;
                 self.begun += 1;
                 self.engine.after(time, Event::Ended { host });
-                self.engine.after(time + self.costs.local + self.latency(host), Event::Done);
+                self.engine.after(time + self.costs.local + self.costs.latency(host), Event::Done);
             }
             Event::Ended { host } => self.look(host, Cause::Ended(1)),
             Event::Retry { host, ticket } => self.look(host, Cause::Retry(ticket)),
@@ -103,19 +103,6 @@ impl Simulation<'_> {
                 self.outcome.makespan = to_seconds(self.engine.now());
             }
         }
-    }
-
-    /// When a task is started: hosts on the same computer share its processors.
-    fn start(&mut self) -> Time {
-        let now = self.engine.now();
-        let Some(free) = self.processors.iter_mut().min() else { return now };
-        *free = now.max(*free) + self.costs.start;
-        *free
-    }
-
-    /// The latency of a message between the daemon of a host and a task on the home.
-    fn latency(&self, host: usize) -> Time {
-        self.costs.local + if host == 0 { 0 } else { self.costs.between }
     }
 
     fn wait(&mut self) -> Duration {
@@ -127,7 +114,7 @@ impl Simulation<'_> {
         if let Some(ask) = self.parties.look(host, cause, wait) {
             self.note(&ask);
             self.count(host);
-            self.engine.after(self.latency(host), Event::Ask(ask));
+            self.engine.after(self.costs.latency(host), Event::Ask(ask));
         }
     }
 
@@ -148,7 +135,7 @@ impl Simulation<'_> {
         for (to, message) in messages {
             let at = to.host().map_or(0, number);
             self.count(at);
-            let latency = self.latency(at);
+            let latency = self.costs.latency(at);
             self.engine.after(later + latency, Event::Delivered(to, message));
         }
     }

@@ -4,13 +4,11 @@ use super::{JOBS_MAX, Job, Jobs, answer, end_tasks};
 use crate::addresses::PeerTo;
 use crate::effect::Effects;
 use crate::master::Master;
-use pvm_sched::queues::{
-    Cluster, ClusterState, Configuration, Demand, HostState, Hours, Limits, Queue, Wanted,
-};
+use pvm_sched::queues::{Cluster, Configuration, Demand, HostState, Hours, Limits, Queue, Wanted};
 use pvm_wire::HostIndex;
 use pvm_wire::jobs::{
-    ClusterRecord, Expectation, Expected, HostCluster, JOB_TASKS_MAX, JobAnswer, JobCall, JobId, JobRecord,
-    JobRequest, JobState, QueueRecord, Tasks, WantedList, WantedRecord,
+    ClusterRecord, Expectation, Expected, JOB_TASKS_MAX, JobAnswer, JobCall, JobId, JobRecord, JobRequest,
+    JobState, QueueRecord, Tasks, WantedList, WantedRecord,
 };
 use pvm_wire::quantity::BANDWIDTH_MAX;
 use std::ops::Bound;
@@ -277,12 +275,7 @@ impl Jobs {
     }
 
     fn host_clusters(&self) -> JobAnswer {
-        let record = |state: ClusterState| {
-            let ClusterState { name, hosts, slots, free, factor, bandwidth, demand, congestion } = state;
-            let congestion = Some(congestion).filter(|congestion| congestion.is_finite());
-            HostCluster { name, hosts, slots, free, factor, bandwidth, demand, congestion }
-        };
-        JobAnswer::HostClusters(self.scheduler.clusters().into_iter().map(record).collect())
+        JobAnswer::HostClusters(self.scheduler.clusters())
     }
 }
 

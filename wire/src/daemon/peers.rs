@@ -1,0 +1,123 @@
+//! What daemons ask of each other, and the answers.
+
+use crate::batch::BatchId;
+use crate::calls::hosts::Additions;
+use crate::calls::tasks::TaskRecord;
+use crate::certificate::{CertificateRequest, Certified};
+use crate::coscheduling::{TurnHistory, TurnsReport};
+use crate::error::PvmError;
+use crate::queue::{BatchRecord, PolicyTally};
+use crate::spawn::{Refusal, SpawnRequest};
+use crate::tid::Tid;
+use serde::{Deserialize, Serialize};
+
+/// What daemons ask of each other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum PeerRequest {
+    /// Start `count` tasks.
+    Exec {
+        /// The batch they belong to, if they came by pulling.
+        batch: Option<BatchId>,
+        /// How many.
+        count: u32,
+        /// Number of the first within the spawn.
+        first: u32,
+        /// Their parent as the children see it.
+        parent: i32,
+        /// What to start.
+        spawn: Box<SpawnRequest>,
+    },
+    /// Tasks on your host: all, or one.
+    Tasks {
+        /// Which one.
+        only: Option<Tid>,
+    },
+    /// Does this task exist?
+    TaskStatus {
+        /// Which.
+        tid: Tid,
+    },
+    /// The batches whose home you are.
+    Batches,
+    /// Cancel this batch of yours.
+    CancelBatch {
+        /// Its id.
+        id: i32,
+    },
+    /// How do teams take turns on your host?
+    Turns,
+    /// What turns have there been on your host?
+    History {
+        /// Number of the first that matters.
+        since: u64,
+    },
+    /// Are you there? (`pvm_mstat`)
+    Ping,
+    /// What time is it on your host? (`pvm_hostsync`)
+    Clock,
+    /// To the master: how far are the hosts that are being added?
+    Adding,
+    /// To the master: sign this certificate for a server of a task of mine.
+    Certify(CertificateRequest),
+}
+
+/// The answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum PeerReply {
+    /// To `Exec`: per task its tid, or an error code.
+    Started {
+        /// In order.
+        results: Vec<i32>,
+        /// Why those with a code were not started.
+        refusals: Vec<Refusal>,
+    },
+    /// To `Tasks`.
+    Tasks {
+        /// In ascending order.
+        tasks: Vec<TaskRecord>,
+    },
+    /// To `TaskStatus`.
+    TaskStatus {
+        /// Whether it exists.
+        alive: bool,
+    },
+    /// To `Batches`.
+    Batches {
+        /// The oldest first.
+        batches: Vec<BatchRecord>,
+        /// What policies have cost on the host.
+        policies: Vec<PolicyTally>,
+    },
+    /// To `CancelBatch`: 0 or an error code.
+    BatchCancelled {
+        /// Which.
+        code: i32,
+    },
+    /// To `Turns`.
+    Turns {
+        /// How.
+        report: TurnsReport,
+    },
+    /// To `History`.
+    History {
+        /// What there has been.
+        history: TurnHistory,
+    },
+    /// To `Ping`.
+    Pong,
+    /// To `Adding`.
+    Adding {
+        /// How far.
+        additions: Additions,
+    },
+    /// To `Clock`: time of day since 1970, microseconds.
+    Clock {
+        /// The time.
+        microseconds: u64,
+    },
+    /// To `Certify`.
+    Certified {
+        /// The certificate, or PVM's code and the reason.
+        result: Result<Certified, (PvmError, String)>,
+    },
+}
