@@ -1,7 +1,8 @@
 //! What cargo has built beside the tests of a crate, and the C libraries in the same profile.
 
+use rustix::fs::{FlockOperation, flock};
 use std::env;
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -46,37 +47,60 @@ pub(crate) fn library_folder() -> PathBuf {
     folder.join(PROFILE)
 }
 
+/// Builds what all tests share, in one process at a time.
+///
+/// Cargo takes half a second to find that nothing is to be built. Under nextest, which runs each test in a process of its own, the first
+/// process of a run builds for all.
+pub fn once(what: &str, build: impl FnOnce()) {
+    let folder = target().join("tmp");
+    fs::create_dir_all(&folder).expect("the target folder can be made");
+    let lock = File::create(folder.join(format!("{what}.lock"))).expect("the lock can be made");
+    flock(&lock, FlockOperation::LockExclusive).expect("the lock can be had");
+    let built = folder.join(format!("{what}.run"));
+    let run = env::var("NEXTEST_RUN_ID").ok();
+    if run.is_some() && fs::read_to_string(&built).ok() == run {
+        return;
+    }
+    build();
+    if let Some(run) = run {
+        fs::write(built, run).expect("the run can be noted");
+    }
+}
+
 /// The folder with the shared library and the archive as they are now, under all names that programs are linked with.
 #[track_caller]
 pub fn libraries() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
-        let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "--locked", "--package", "libpvm-c", "--target-dir"]);
-        build.arg(library_target()).current_dir(workspace());
-        if is_sanitized() {
-            // Only code for a target that is named is instrumented, and build scripts are not.
-            build.args(["--target", TRIPLE]).env("RUSTC_BOOTSTRAP", "1");
-            build.env("RUSTFLAGS", "-Zsanitizer=address");
-        }
-        if PROFILE == "release" {
-            build.arg("--release");
-        }
-        let status = build.status().expect("cargo can be started");
-        assert!(status.success(), "the libraries cannot be built");
-        let folder = library_folder();
-        let names = [
-            ("libpvm3.so.3", "libpvm3.so"),
-            ("libgpvm3.so", "libpvm3.so"),
-            ("libfpvm3.so", "libpvm3.so"),
-            ("libgpvm3.a", "libpvm3.a"),
-            ("libfpvm3.a", "libpvm3.a"),
-        ];
-        for (name, library) in names {
-            // Several test processes may do this at once.
-            let made = symlink(library, folder.join(name));
-            assert!(made.is_ok() || fs::read_link(folder.join(name)).is_ok(), "{name}: {made:?}");
-        }
-        folder
+        once(if is_sanitized() { "sanitized-libraries" } else { "libraries" }, build_libraries);
+        library_folder()
     })
+}
+
+fn build_libraries() {
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "--locked", "--package", "libpvm-c", "--target-dir"]);
+    build.arg(library_target()).current_dir(workspace());
+    if is_sanitized() {
+        // Only code for a target that is named is instrumented, and build scripts are not.
+        build.args(["--target", TRIPLE]).env("RUSTC_BOOTSTRAP", "1");
+        build.env("RUSTFLAGS", "-Zsanitizer=address");
+    }
+    if PROFILE == "release" {
+        build.arg("--release");
+    }
+    let status = build.status().expect("cargo can be started");
+    assert!(status.success(), "the libraries cannot be built");
+    let folder = library_folder();
+    let names = [
+        ("libpvm3.so.3", "libpvm3.so"),
+        ("libgpvm3.so", "libpvm3.so"),
+        ("libfpvm3.so", "libpvm3.so"),
+        ("libgpvm3.a", "libpvm3.a"),
+        ("libfpvm3.a", "libpvm3.a"),
+    ];
+    for (name, library) in names {
+        let made = symlink(library, folder.join(name));
+        assert!(made.is_ok() || fs::read_link(folder.join(name)).is_ok(), "{name}: {made:?}");
+    }
 }

@@ -8,8 +8,6 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
-use rustix::fs::{FlockOperation, flock};
-
 use crate::built;
 use crate::peers::{self, Peer};
 
@@ -150,16 +148,15 @@ pub fn target() -> PathBuf {
 /// new, so that a process which runs tests already keeps its files.
 fn install_ours() -> PathBuf {
     let prefix = target().join("pvm-test-prefix");
-    fs::create_dir_all(target()).expect("the target folder can be made");
-    let lock = File::create(target().join("pvm-test-prefix.lock")).expect("the lock can be made");
-    flock(&lock, FlockOperation::LockExclusive).expect("the lock can be had");
-    make(&["build".into()]);
-    if !is_current(&prefix) {
-        let mut setting = OsString::from("PREFIX=");
-        setting.push(&prefix);
-        make(&["install".into(), setting]);
-        File::create(stamp(&prefix)).expect("the stamp can be made");
-    }
+    built::once("pvm-test-prefix", || {
+        make(&["build".into()]);
+        if !is_current(&prefix) {
+            let mut setting = OsString::from("PREFIX=");
+            setting.push(&prefix);
+            make(&["install".into(), setting]);
+            File::create(stamp(&prefix)).expect("the stamp can be made");
+        }
+    });
     prefix
 }
 

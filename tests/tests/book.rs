@@ -5,14 +5,13 @@ use pvm_tests::machine::Plan;
 use pvm_tests::peers::{self, Peer};
 use pvm_tests::program::Program;
 use pvm_tests::programs::{Linking, Programs};
-use pvm_tests::{Installation, process, run, wait};
+use pvm_tests::{Installation, built, process, run, wait};
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -187,29 +186,31 @@ fn programs_in(extension: &str) -> BTreeSet<String> {
 }
 
 /// The folder of the Rust programs, built as a package of a user's, with warnings as errors.
-fn rust_programs() -> &'static Path {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| {
-        let folder = TempDir::new().expect("a temporary folder can be made");
-        let tree = workspace().display();
-        let mut manifest = format!(
-            "[package]\nname = \"book\"\nedition = \"2024\"\n\n[lints.rust]\nwarnings = \"deny\"\n\n[dependencies]\n\
-             libpvm = {{ path = \"{tree}/libpvm\" }}\npvm-sched = {{ path = \"{tree}/sched\" }}\nserde = {{ version = \"1\", features = [\"derive\"] }}\n"
-        );
-        for file in programs_in("rs") {
-            let name = file.trim_end_matches(".rs");
-            let path = docs().join("programs").join(&file);
-            let _ = write!(manifest, "\n[[bin]]\nname = \"book-{name}\"\npath = \"{}\"\n", path.display());
-        }
-        fs::write(folder.path().join("Cargo.toml"), manifest).expect("a file can be written");
-        // The versions that everything else is built with, in a folder in which the README's program has built most of them.
-        fs::copy(workspace().join("Cargo.lock"), folder.path().join("Cargo.lock")).expect("a file can be copied");
-        let built = target().join("readme");
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--offline", "--quiet"]).current_dir(folder.path()).env("CARGO_TARGET_DIR", &built);
-        Program::start(&mut cargo).end_within(Duration::from_secs(300)).expect_success();
-        built.join("debug")
-    })
+fn rust_programs() -> PathBuf {
+    // In a folder in which the README's program has built most of what they need.
+    let built = target().join("readme");
+    built::once("book", || build_rust_programs(&built));
+    built.join("debug")
+}
+
+fn build_rust_programs(built: &Path) {
+    let folder = TempDir::new().expect("a temporary folder can be made");
+    let tree = workspace().display();
+    let mut manifest = format!(
+        "[package]\nname = \"book\"\nedition = \"2024\"\n\n[lints.rust]\nwarnings = \"deny\"\n\n[dependencies]\n\
+         libpvm = {{ path = \"{tree}/libpvm\" }}\npvm-sched = {{ path = \"{tree}/sched\" }}\nserde = {{ version = \"1\", features = [\"derive\"] }}\n"
+    );
+    for file in programs_in("rs") {
+        let name = file.trim_end_matches(".rs");
+        let path = docs().join("programs").join(&file);
+        let _ = write!(manifest, "\n[[bin]]\nname = \"book-{name}\"\npath = \"{}\"\n", path.display());
+    }
+    fs::write(folder.path().join("Cargo.toml"), manifest).expect("a file can be written");
+    // The versions that everything else is built with.
+    fs::copy(workspace().join("Cargo.lock"), folder.path().join("Cargo.lock")).expect("a file can be copied");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--offline", "--quiet"]).current_dir(folder.path()).env("CARGO_TARGET_DIR", built);
+    Program::start(&mut cargo).end_within(Duration::from_secs(300)).expect_success();
 }
 
 const BEST: &str = "64 points; stiffness 2.5 with damping 2.00 settles after 4.03 s\n";
