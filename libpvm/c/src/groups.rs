@@ -5,13 +5,13 @@ use super::reductions::{Kind, Operation, combine};
 use super::state::{Failure, Reporting, locked};
 use super::wait::wait_for_input;
 use super::{errors, handlers, send};
-use pvm_engine::groups::{Client, Operand, Part, Port, Until, header};
+use pvm_engine::groups::{Client, Elements, Operand, Part, Port, Until, header};
 use pvm_engine::{Engine, Payload, Search, Wait};
 use pvm_engine::{Error, Result as CallResult};
 use pvm_shm::Mapping;
 use pvm_wire::calls::{Answer, Call};
 use pvm_wire::spawn::SpawnRequest;
-use pvm_wire::{Message, PvmError, Tid, group};
+use pvm_wire::{Encoding, Message, PvmError, Tid, group};
 use std::ffi::{OsStr, c_int, c_void};
 use std::ptr;
 use std::sync::Arc;
@@ -70,6 +70,18 @@ impl Port for Program {
         Self::engine(|engine| engine.multicast(to, header(tag), Payload::Parts(&[body])))
     }
 
+    fn send_encoded(&mut self, to: Tid, tag: i32, encoding: Encoding, parts: [&[u8]; 2]) -> CallResult<()> {
+        Self::engine(|engine| Port::send_encoded(engine, to, tag, encoding, parts))
+    }
+
+    fn may_have_notices(&mut self) -> bool {
+        Self::engine(|engine| Ok(Engine::may_have_notices(engine))).unwrap_or(true)
+    }
+
+    fn take_now(&mut self, wanted: &mut dyn FnMut(&Message) -> bool) -> CallResult<Option<Message>> {
+        Self::engine(|engine| engine.take_of_members_now(wanted))
+    }
+
     fn wait(
         &mut self,
         until: Until,
@@ -101,7 +113,7 @@ fn wait(until: Until, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option
     loop {
         let found = locked(|state| {
             state.may_wait()?;
-            while state.see_next(&mut Search::default(), false)? {}
+            while state.see_next(&mut Search::default(), until != Until::Now)? {}
             Ok(state.engine()?.take_of_members(wanted))
         });
         handlers::run_due();
@@ -291,7 +303,8 @@ pub unsafe extern "C" fn pvm_gather(
         if result.is_null() && client.own_instance(group)? == root {
             return Err(PvmError::BadParam.into());
         }
-        client.gather(group, tag, root, &|| Ok(arrays.kind.pack(own()?)?), &mut |instance, part| {
+        let pack = |encoding| Ok(arrays.kind.pack(own()?, encoding)?);
+        client.gather(group, tag, root, &pack, &mut |instance, part| {
             // SAFETY: the root's array has a part for each instance.
             arrays.put(part, own, || unsafe { arrays.of(result, instance) })
         })?;
@@ -322,7 +335,7 @@ pub unsafe extern "C" fn pvm_scatter(
         if result.is_null() || data.is_null() && client.own_instance(group)? == root {
             return Err(PvmError::BadParam.into());
         }
-        let pack = |instance| Ok(arrays.kind.pack(share(instance)?)?);
+        let pack = |instance, encoding| Ok(arrays.kind.pack(share(instance)?, encoding)?);
         client.scatter(group, tag, root, &pack, &mut |instance, part| {
             // SAFETY: room for one member's part.
             arrays.put(part, || share(instance), || unsafe { arrays.of(result, 0) })
@@ -349,19 +362,23 @@ impl Array {
 }
 
 impl Operand for Array {
-    fn pack(&self) -> CallResult<Vec<u8>> {
-        Ok(self.arrays.kind.pack(self.memory()?)?)
+    fn pack(&self, encoding: Encoding) -> CallResult<Elements<'_>> {
+        Ok(self.arrays.kind.pack(self.memory()?, encoding)?)
     }
 
     fn fold(&mut self, other: Part<'_>) -> CallResult<()> {
-        let mut bytes = vec![0; self.arrays.length];
-        self.arrays.kind.unpack(other, &mut bytes)?;
+        let own_form = other.data.get(..self.arrays.length).filter(|_| other.encoding == Some(Encoding::Raw));
+        if let (Some(operation), Some(data)) = (operation_of(self.reduction), own_form) {
+            return Ok(combine(operation, self.arrays.kind, self.memory()?, data)?);
+        }
         // For every type aligned well enough.
-        let mut aligned = vec![0_u128; bytes.len().div_ceil(size_of::<u128>())];
+        let mut aligned = vec![0_u128; self.arrays.length.div_ceil(size_of::<u128>())];
+        // SAFETY: the bytes of the numbers above, which are not used otherwise meanwhile; there are as many or more.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(aligned.as_mut_ptr().cast(), self.arrays.length) };
+        self.arrays.kind.unpack(other, bytes)?;
         let (mut kind, mut count, mut info) = (self.arrays.kind as c_int, self.arrays.count, 0);
-        // SAFETY: there is room for as many bytes; the program's function gets two arrays of `count` elements.
+        // SAFETY: the program's function gets two arrays of `count` elements.
         unsafe {
-            ptr::copy_nonoverlapping(bytes.as_ptr(), aligned.as_mut_ptr().cast(), bytes.len());
             (self.reduction)(
                 &raw mut kind,
                 self.data,
@@ -444,6 +461,17 @@ reductions! {
     PvmSum = Operation::Sum;
     /// The product of each two elements.
     PvmProduct = Operation::Product;
+}
+
+/// The operation of a predefined function.
+fn operation_of(reduction: Reduction) -> Option<Operation> {
+    let all: [(Reduction, Operation); 4] = [
+        (PvmMax, Operation::Max),
+        (PvmMin, Operation::Min),
+        (PvmSum, Operation::Sum),
+        (PvmProduct, Operation::Product),
+    ];
+    all.into_iter().find(|&(known, _)| ptr::fn_addr_eq(known, reduction)).map(|(_, operation)| operation)
 }
 
 /// # Safety

@@ -16,7 +16,8 @@ mod steps_tests;
 mod tree;
 mod views;
 
-pub use port::{Port, Until, header};
+pub use port::{Port, Until, encoded, header};
+pub use mark::Elements;
 pub use reduce::{Operand, Part};
 
 use crate::Result;
@@ -25,6 +26,7 @@ use pvm_wire::group::{Request, View};
 use pvm_wire::{Message, PvmError, Tid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// The group server, as one task has found it.
@@ -40,7 +42,7 @@ pub struct Server {
 #[derive(Debug, Default)]
 pub struct Groups {
     server: Option<Server>,
-    views: BTreeMap<OsString, View>,
+    views: BTreeMap<OsString, Arc<View>>,
     /// Where members meet in shared memory.
     gates: BTreeMap<OsString, gate::Meeting>,
     /// In which calls of which groups this task gave up on what other members say, and since when all had met then.
@@ -195,7 +197,7 @@ impl<'a, P: Port> Client<'a, P> {
         if self.server()?.ours {
             let view = self.view(name)?;
             if view.has(own) {
-                return Ok(view.members.into_iter().map(|(_, tid)| tid).collect());
+                return Ok(view.members.iter().map(|&(_, tid)| tid).collect());
             }
         }
         self.members(name)

@@ -8,6 +8,7 @@ use pvm_wire::body::BodyReader;
 use pvm_wire::group::{Request, View, tag};
 use pvm_wire::{Message, Tid};
 use std::ffi::OsStr;
+use std::sync::Arc;
 
 /// A notice of the keeper: the group that has changed, and its new epoch.
 fn read_notice(body: &[u8]) -> Option<(&OsStr, i32)> {
@@ -23,14 +24,17 @@ pub fn outdates(message: &Message, server: Tid, name: &OsStr, view: &View) -> bo
 
 impl<P: Port> Client<'_, P> {
     /// The group as it is now.
-    pub fn view(&mut self, name: &OsStr) -> Result<View> {
+    pub fn view(&mut self, name: &OsStr) -> Result<Arc<View>> {
         let keeper = self.server()?.tid;
         // Notices of a gate are for waiting members only.
         let mut notice = |message: &Message| match message.header.tag {
             tag::CHANGED => message.src == keeper,
             other => other == tag::MOVED,
         };
-        while let Some(message) = self.wait(Until::Now, &mut notice)? {
+        let asks = self.port.may_have_notices();
+        while let Some(message) =
+            if asks { self.wait(Until::Now, &mut notice)? } else { self.port.take_now(&mut notice)? }
+        {
             if message.header.tag == tag::CHANGED {
                 self.forget_view(&message.body);
             }
@@ -40,7 +44,7 @@ impl<P: Port> Client<'_, P> {
         }
         let answer = self.ask(Request::View(name))?;
         let view = match View::decode(&answer.body)? {
-            Ok(view) => view,
+            Ok(view) => Arc::new(view),
             Err(code) => return Err(server::check(code).err().unwrap_or_else(crate::Error::lost)),
         };
         self.groups.views.insert(name.to_owned(), view.clone());
