@@ -237,8 +237,9 @@ impl<T: Element, F: FnMut(T, T) -> T> Operand for Values<'_, T, F> {
 
     fn fold(&mut self, other: Part<'_>) -> Result<()> {
         let Self { values, combine } = self;
+        let count = values.len();
         let fold = |index: usize, other| values[index] = combine(values[index], other);
-        Ok(element::unpack(other.data, &mut 0, other.encoding, values.len(), fold)?)
+        Ok(element::unpack(other.data, &mut 0, other.encoding, count, fold)?)
     }
 
     fn replace(&mut self, other: Part<'_>) -> Result<()> {

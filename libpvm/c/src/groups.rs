@@ -2,10 +2,10 @@
 
 use super::memory::{Text, TimeVal, store};
 use super::reductions::{Kind, Operation, combine};
-use super::state::{Failure, Reporting, locked};
+use super::state::{Failure, Outcome, Reporting, locked, try_fast};
 use super::wait::wait_for_input;
 use super::{errors, handlers, send};
-use pvm_engine::groups::{Client, Elements, Operand, Part, Port, Until, header};
+use pvm_engine::groups::{Client, Elements, Notices, Operand, Part, Passage, Port, Until, header};
 use pvm_engine::{Engine, Payload, Search, Wait};
 use pvm_engine::{Error, Result as CallResult};
 use pvm_shm::Mapping;
@@ -74,8 +74,8 @@ impl Port for Program {
         Self::engine(|engine| Port::send_encoded(engine, to, tag, encoding, parts))
     }
 
-    fn may_have_notices(&mut self) -> bool {
-        Self::engine(|engine| Ok(Engine::may_have_notices(engine))).unwrap_or(true)
+    fn notices(&mut self) -> Notices {
+        Self::engine(|engine| Ok(Engine::notices(engine))).unwrap_or(Notices::Anywhere)
     }
 
     fn take_now(&mut self, wanted: &mut dyn FnMut(&Message) -> bool) -> CallResult<Option<Message>> {
@@ -218,19 +218,61 @@ group_calls! {
     pvm_gettid(instance) = |client, group, instance| client.tid_of(group, instance).map(Tid::raw);
     /// The instance number of a task.
     pvm_getinst(tid) = |client, group, tid| client.instance_of(group, Tid::from_raw(tid));
-    /// Waits until `count` members have called it.
-    pvm_barrier(count) = |client, group, count| client.barrier(group, count).map(|()| 0);
+}
+
+/// Waits until `count` members have called it.
+#[unsafe(no_mangle)]
+pub extern "C" fn pvm_barrier(group: Text<'_>, count: c_int) -> c_int {
+    let group = group.os_text_or_empty();
+    // Most barriers come to this: all members meet where they met before.
+    let passage = group.as_ref().ok().and_then(|group| arrive_at_gate(group, count));
+    if passage.as_ref().is_some_and(Passage::is_passed) {
+        return 0;
+    }
+    group_call("pvm_barrier", Reporting::Errno, group, |client, group| {
+        let done = match passage {
+            Some(passage) => client.go_on_with_barrier(group, count, passage),
+            None => client.barrier(group, count),
+        };
+        done.map(|()| 0)
+    })
+}
+
+fn arrive_at_gate(group: &OsStr, count: c_int) -> Option<Passage> {
+    try_fast(|state| {
+        let engine = state.engine.as_mut()?;
+        if engine.has_notices() {
+            return None;
+        }
+        state.groups.arrive_at_gate(group, count)
+    })
 }
 
 /// Sends the send buffer to all members but the sender.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_bcast(group: Text<'_>, tag: c_int) -> c_int {
     let group = group.os_text_or_empty();
+    if let Some(outcome) = group.as_ref().ok().and_then(|group| broadcast_at_once(group, tag)) {
+        return errors::finish("pvm_bcast", outcome);
+    }
     group_call("pvm_bcast", Reporting::Errno, group, |client, group| {
         client.broadcast(group, |_, others| {
             let others = others.into_iter().map(Tid::raw).collect();
             locked(|state| send::multicast(state, others, tag)).map_err(to_error)
         })
+    })
+}
+
+/// A broadcast to members that are known, and have not changed.
+fn broadcast_at_once(group: &OsStr, tag: c_int) -> Option<Outcome> {
+    try_fast(|state| {
+        let engine = state.engine.as_mut()?;
+        let own = Engine::tid(engine);
+        if engine.has_notices() {
+            return None;
+        }
+        let others = state.groups.others_than(own, group)?;
+        Some(send::multicast(state, others.map(Tid::raw).collect(), tag))
     })
 }
 

@@ -1,6 +1,7 @@
 //! Whether notices of changed groups may have come: a task that is told so by its daemon's page need not ask the system in every call.
 
 use super::Engine;
+use super::groups::Notices;
 use std::time::{Duration, Instant};
 
 /// A daemon with much to write writes a notice no later than this after it has counted it.
@@ -31,16 +32,26 @@ impl Changes {
 }
 
 impl Engine {
-    /// Whether to look for notices of changed groups. The count is read before the look, so that no notice is missed. Until this
-    /// task has the daemon's page it looks in every call.
-    pub fn may_have_notices(&mut self) -> bool {
-        match self.hints.group_changes() {
+    /// Where notices of changed groups may be. The daemon's count is read before the look, so that none is missed. Until this task has
+    /// the daemon's page it looks everywhere in every call.
+    pub fn notices(&mut self) -> Notices {
+        let are_possible = match self.hints.group_changes() {
             Some(count) => self.changes.are_possible(count, Instant::now),
             None => {
                 self.ask_for_page(false);
                 true
             }
+        };
+        match are_possible {
+            true => Notices::Anywhere,
+            false if self.inbox.has_of_members() => Notices::Queued,
+            false => Notices::Nowhere,
         }
+    }
+
+    /// Whether there may be any.
+    pub fn has_notices(&mut self) -> bool {
+        self.notices() != Notices::Nowhere
     }
 }
 

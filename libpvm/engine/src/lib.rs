@@ -158,7 +158,7 @@ impl Engine {
         engine.options = Options::new(&engine.identity);
         if engine.daemon_is_ours() {
             let daemon = engine.route.as_ref().map(Route::socket);
-            engine.neighbours = neighbours::Neighbours::offered(daemon, &settings);
+            engine.neighbours = neighbours::Neighbours::offered(engine.tid(), daemon, &settings);
             engine.neighbours.spinner().set_wake_time(engine.wake_time());
         }
         engine.start_recorder();

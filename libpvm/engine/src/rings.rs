@@ -14,7 +14,7 @@ use pvm_wire::calls::sharing::{Meet, Share};
 use pvm_wire::calls::turns::Activity;
 use pvm_wire::codes::{CONTEXT_TC, Tcx};
 use pvm_wire::coscheduling::Sent;
-use pvm_wire::tuned::{ROOM_NAP, SOCKETS_EVERY};
+use pvm_wire::tuned::{RING_TURN, ROOM_NAP, SOCKETS_EVERY};
 use pvm_wire::{Body, Message, MessageHeader, PvmError, Tid};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
@@ -242,6 +242,16 @@ impl Engine {
     /// Takes up to `most` messages of neighbours, each ring in its turn, and no more than one turn of each; whether there was one.
     pub(super) fn take_rings(&mut self, most: usize) -> bool {
         let (mut turns, mut taken) = (0, 0);
+        if self.neighbours.are_listed() {
+            let most = most.min(self.neighbours.len().saturating_mul(RING_TURN));
+            while taken < most
+                && let Some(message) = self.neighbours.next_of_listed(self.identity.tid)
+            {
+                self.take(message);
+                taken += 1;
+            }
+            return taken > 0;
+        }
         while turns < self.neighbours.len() && taken < most {
             let message = self.neighbours.next_in_turn(self.identity.tid);
             turns += usize::from(self.neighbours.is_turn_over());

@@ -39,6 +39,12 @@ impl Engine {
 
     /// Sends one message to several tasks; to each once, and not to this one. Direct routes that are open are used.
     pub fn multicast(&mut self, dsts: &[Tid], header: MessageHeader, payload: Payload<'_>) -> Result<()> {
+        if let &[dst] = dsts
+            && dst != self.tid()
+            && self.send_at_once(dst, header, payload)
+        {
+            return Ok(());
+        }
         let begun = self.begin_span();
         let mut dsts = dsts.to_vec();
         dsts.sort_unstable();

@@ -60,7 +60,7 @@ impl<P: Port> Client<'_, P> {
                 None => {}
             }
             waiting_for = Some(view.turn);
-            let own = self.port.tid()?;
+            let own = self.own()?;
             let rank = view.members.iter().position(|&(_, tid)| tid == own).ok_or(PvmError::NotInGroup)?;
             let tree = Tree::new(view.members.iter().map(|&(_, tid)| tid), 0);
             if self.synchronize(&Place { name, view: &view, rank, tree })? {

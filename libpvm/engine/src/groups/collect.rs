@@ -115,7 +115,7 @@ impl<P: Port> Client<'_, P> {
     }
 
     fn roster<'n>(&mut self, name: &'n OsStr, call: Call) -> Result<Roster<'n>> {
-        let own = self.port.tid()?;
+        let own = self.own()?;
         let (members, ours): (Vec<(i32, Tid)>, _) = if self.server()?.ours {
             let view = self.view(name)?;
             let mark = Mark::new(name, call, &view, own);

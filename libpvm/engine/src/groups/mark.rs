@@ -99,11 +99,11 @@ impl<P: Port> Client<'_, P> {
         mark: &Mark<'_>,
         elements: impl FnOnce(Encoding) -> Result<Elements<'e>>,
     ) -> Result<()> {
-        let is_near = self.port.tid()?.to_host() == to.to_host();
+        let is_near = self.own()?.to_host() == to.to_host();
         let encoding = if is_near { Encoding::Raw } else { Encoding::Xdr };
         let elements = elements(encoding);
         let code = elements.as_ref().err().map_or(0, |error| error.code().code());
-        let head = BodyWriter::new()
+        let head = BodyWriter::with_room(mark.name.len() + 32)
             .str(mark.name)
             .ints([mark.call.tag, mark.call.root, mark.epoch, i32::from(mark.is_new), code])
             .finish();
@@ -129,7 +129,7 @@ impl<P: Port> Client<'_, P> {
     /// Whether this task may receive in a call: not if it has given up in such a call since the last barrier of all, nor if it
     /// has joined after a loss, since others may have sent before they knew of it.
     pub fn may_receive_marked(&mut self, mark: &Mark<'_>, view: &View) -> Result<()> {
-        let own = self.port.tid()?;
+        let own = self.own()?;
         let given_up = self.groups.given_up.get(mark.name);
         let has =
             given_up.is_some_and(|(settled, calls)| *settled == view.settled && calls.contains(&mark.call));

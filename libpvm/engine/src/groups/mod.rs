@@ -16,7 +16,8 @@ mod steps_tests;
 mod tree;
 mod views;
 
-pub use port::{Port, Until, encoded, header};
+pub use port::{Notices, Port, Until, encoded, header};
+pub use gate::Passage;
 pub use mark::Elements;
 pub use reduce::{Operand, Part};
 
@@ -56,17 +57,39 @@ impl Groups {
     }
 }
 
+impl Groups {
+    /// The other members of a group of which `own` is one, if they are known: notices of changes have been looked for.
+    pub fn others_than(&self, own: Tid, name: &OsStr) -> Option<impl Iterator<Item = Tid>> {
+        let server = self.server.filter(|server| server.ours && server.found_by == own);
+        let view = server.and_then(|_| self.views.get(name)).filter(|view| view.has(own))?.clone();
+        if view.members.len() < 2 {
+            return None;
+        }
+        let others = (0..view.members.len()).map(move |place| view.members[place].1);
+        Some(others.filter(move |&tid| tid != own))
+    }
+}
+
 /// A task that makes a group call.
 pub struct Client<'a, P> {
     port: &'a mut P,
     groups: &'a mut Groups,
     deadline: Option<Instant>,
+    own: Option<Tid>,
 }
 
 impl<'a, P: Port> Client<'a, P> {
     /// A call that waits for the server until the deadline, if there is one.
     pub fn new(port: &'a mut P, groups: &'a mut Groups, deadline: Option<Instant>) -> Self {
-        Self { port, groups, deadline }
+        Self { port, groups, deadline, own: None }
+    }
+
+    /// This task.
+    fn own(&mut self) -> Result<Tid> {
+        match self.own {
+            Some(own) => Ok(own),
+            None => Ok(*self.own.insert(self.port.tid()?)),
+        }
     }
 
     fn until(&self) -> Until {
@@ -146,7 +169,7 @@ impl<'a, P: Port> Client<'a, P> {
 
     /// The instance of this task.
     pub fn own_instance(&mut self, name: &OsStr) -> Result<i32> {
-        let own = self.port.tid()?;
+        let own = self.own()?;
         self.instance_of(name, own)
     }
 
@@ -185,7 +208,7 @@ impl<'a, P: Port> Client<'a, P> {
 
     /// All members but this task.
     fn others(&mut self, name: &OsStr) -> Result<Vec<Tid>> {
-        let own = self.port.tid()?;
+        let own = self.own()?;
         let mut others = self.members_as_known(name, own)?;
         others.retain(|&tid| tid != own);
         if others.is_empty() { Err(PvmError::NoInst.into()) } else { Ok(others) }

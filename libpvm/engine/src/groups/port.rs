@@ -21,6 +21,17 @@ pub enum Until {
     Time(Instant),
 }
 
+/// Where notices of the keeper may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notices {
+    /// None has come since the last look.
+    Nowhere,
+    /// In the queue: the system need not be asked.
+    Queued,
+    /// Where the system has to be asked for them, too.
+    Anywhere,
+}
+
 impl Until {
     /// The time that is left.
     pub fn wait(self) -> Wait {
@@ -50,9 +61,9 @@ pub trait Port {
     }
     /// Sends a body of two parts in this encoding, in the context of groups.
     fn send_encoded(&mut self, to: Tid, tag: i32, encoding: Encoding, parts: [&[u8]; 2]) -> Result<()>;
-    /// Whether notices of the keeper may have come; otherwise the system need not be asked.
-    fn may_have_notices(&mut self) -> bool {
-        true
+    /// Where notices of the keeper may be.
+    fn notices(&mut self) -> Notices {
+        Notices::Anywhere
     }
     /// Takes the first message of this context that is wanted, if it is there and the system need not be asked.
     fn take_now(&mut self, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option<Message>> {
@@ -118,8 +129,8 @@ impl Port for Engine {
         Engine::send(self, to, encoded(tag, encoding), Payload::Parts(&parts))
     }
 
-    fn may_have_notices(&mut self) -> bool {
-        Engine::may_have_notices(self)
+    fn notices(&mut self) -> Notices {
+        Engine::notices(self)
     }
 
     fn take_now(&mut self, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option<Message>> {

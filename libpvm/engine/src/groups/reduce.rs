@@ -74,6 +74,15 @@ impl Plan {
     /// In the tree.
     fn take_place(&mut self, view: &View, top: usize, place: usize) {
         let settlers = &view.settlers;
+        let host = settlers[top].tid.to_host();
+        if settlers.iter().all(|settler| settler.tid.to_host() == host) {
+            // All send to the root, whose messages these are.
+            if place == top {
+                let senders = settlers.iter().filter(|it| may_have_sent(view, **it));
+                self.below.extend(senders.map(|settler| (settler.tid, false)));
+            }
+            return;
+        }
         let tree = Tree::new(settlers.iter().map(|settler| settler.tid), top);
         for child in tree.children(place) {
             let has_children = tree.has_children(child);
@@ -111,7 +120,7 @@ impl<P: Port> Client<'_, P> {
     ) -> Result<()> {
         if self.server()?.ours {
             let view = self.view(name)?;
-            let own = self.port.tid()?;
+            let own = self.own()?;
             if !view.has(own) {
                 return Err(PvmError::NotInGroup.into());
             }
@@ -178,7 +187,7 @@ impl<P: Port> Client<'_, P> {
         root: i32,
         operand: &mut dyn Operand,
     ) -> Result<()> {
-        let own = self.port.tid()?;
+        let own = self.own()?;
         self.own_instance(name)?;
         let root = self.tid_of(name, root)?;
         let members: BTreeSet<Tid> = self.members(name)?.into_iter().collect();

@@ -1,7 +1,7 @@
 //! Views of groups: fetched once, and valid until the keeper's notice.
 
 use super::mark::is_older;
-use super::port::{Port, Until};
+use super::port::{Notices, Port, Until};
 use super::{Client, read_mark, server};
 use crate::Result;
 use pvm_wire::body::BodyReader;
@@ -31,10 +31,12 @@ impl<P: Port> Client<'_, P> {
             tag::CHANGED => message.src == keeper,
             other => other == tag::MOVED,
         };
-        let asks = self.port.may_have_notices();
-        while let Some(message) =
-            if asks { self.wait(Until::Now, &mut notice)? } else { self.port.take_now(&mut notice)? }
-        {
+        let place = self.port.notices();
+        while let Some(message) = match place {
+            Notices::Nowhere => None,
+            Notices::Queued => self.port.take_now(&mut notice)?,
+            Notices::Anywhere => self.wait(Until::Now, &mut notice)?,
+        } {
             if message.header.tag == tag::CHANGED {
                 self.forget_view(&message.body);
             }
