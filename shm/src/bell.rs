@@ -47,7 +47,7 @@ pub fn wake(own: &impl Memory, lists: bool) {
 
 /// Whether the task to which something was just published has to be rung; true for one of several senders. A sender has
 /// one of the [`PLACES`].
-#[inline]
+#[inline(always)]
 pub fn must_ring(receiver: &impl Memory, place: u32) -> bool {
     receiver.fence();
     let state = receiver.load(STATE);

@@ -416,7 +416,8 @@ impl Operand for Array {
         // For every type aligned well enough.
         let mut aligned = vec![0_u128; self.arrays.length.div_ceil(size_of::<u128>())];
         // SAFETY: the bytes of the numbers above, which are not used otherwise meanwhile; there are as many or more.
-        let bytes = unsafe { std::slice::from_raw_parts_mut(aligned.as_mut_ptr().cast(), self.arrays.length) };
+        let bytes =
+            unsafe { std::slice::from_raw_parts_mut(aligned.as_mut_ptr().cast(), self.arrays.length) };
         self.arrays.kind.unpack(other, bytes)?;
         let (mut kind, mut count, mut info) = (self.arrays.kind as c_int, self.arrays.count, 0);
         // SAFETY: the program's function gets two arrays of `count` elements.

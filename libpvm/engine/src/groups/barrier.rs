@@ -7,8 +7,8 @@
 //! memory also agree on a gate there in this way, which they use for the following barriers.
 
 use super::port::Port;
-use super::views::outdates;
 use super::tree::Tree;
+use super::views::outdates;
 use super::{Client, check_name, marked, read_mark};
 use crate::{Error, Result};
 use pvm_wire::body::BodyReader;

@@ -16,9 +16,9 @@ mod steps_tests;
 mod tree;
 mod views;
 
-pub use port::{Notices, Port, Until, encoded, header};
 pub use gate::Passage;
 pub use mark::Elements;
+pub use port::{Notices, Port, Until, encoded, header};
 pub use reduce::{Operand, Part};
 
 use crate::Result;

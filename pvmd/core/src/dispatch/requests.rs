@@ -23,7 +23,9 @@ use pvm_wire::calls::spawn::CancelBatch;
 use pvm_wire::calls::tasks::{
     Adopt, Adopted, Context, ListTasks, Multicast, SendSignal, SetSinks, SinkItem, TaskStatus,
 };
-use pvm_wire::calls::turns::{Activity, Epoch, History, JoinTeam, NoticesTaken, Page, Traffic, Turns, Waiting};
+use pvm_wire::calls::turns::{
+    Activity, Epoch, History, JoinTeam, NoticesTaken, Page, Traffic, Turns, Waiting,
+};
 use pvm_wire::codes::{BATCH_TAG, Sm, Tm, Tmx};
 use pvm_wire::daemon::{Blob, DaemonMsg, MasterRequest, PeerRequest, ToMaster};
 use pvm_wire::queue::QueueRequest;
