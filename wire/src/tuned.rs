@@ -121,6 +121,11 @@ tuned! {
         "more: a slice is lost before yields become rare; less: yields to a peer count as lost";
         "crowd", "";
 
+        YIELD_SWITCHED: micros = 1, "µs";
+        "A yield that took this long has let another process run: until a yield is shorter, a waiter polls once between two.";
+        "more: a waiter keeps its processor from the process that it waits for; less: a yield alone counts, and polls are rare";
+        "multicast", "";
+
         YIELD_BACKOFF_MAX: u32 = 255, "waits";
         "The most waits without yields after yields that took long.";
         "more: fewer slices lost; fewer: it is noticed earlier that nothing computes any more";
@@ -268,7 +273,7 @@ tuned! {
         "more: pieces beyond the caches; fewer: the slow instruction";
         "bandwidth", "copying";
 
-        RINGS_LISTED_FROM: usize = 12, "rings";
+        RINGS_LISTED_FROM: usize = 32, "rings";
         "Of a receiver from which on its senders list themselves, so that it does not look at each ring.";
         "more: looks at rings that are empty; fewer: two atomic operations more for each message";
         "broadcast", "";

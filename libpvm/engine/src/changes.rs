@@ -35,17 +35,16 @@ impl Engine {
     /// Where notices of changed groups may be. The daemon's count is read before the look, so that none is missed. Until this task has
     /// the daemon's page it looks everywhere in every call.
     pub fn notices(&mut self) -> Notices {
-        let are_possible = match self.hints.group_changes() {
-            Some(count) => self.changes.are_possible(count, Instant::now),
-            None => {
-                self.ask_for_page(false);
-                true
-            }
-        };
-        match are_possible {
-            true => Notices::Anywhere,
-            false if self.inbox.has_of_members() => Notices::Queued,
-            false => Notices::Nowhere,
+        let count = self.hints.group_changes();
+        if count.is_none() {
+            self.ask_for_page(false);
+        }
+        if count.is_none_or(|count| self.changes.are_possible(count, Instant::now)) {
+            Notices::Anywhere
+        } else if self.inbox.has_of_members() {
+            Notices::Queued
+        } else {
+            Notices::Nowhere
         }
     }
 
