@@ -9,11 +9,9 @@
 //! parks now and then.
 
 use pvm_sched::coscheduling::TwoPhase;
-use pvm_wire::tuned::{
-    YIELD_BACKOFF_MAX, YIELD_LONG, YIELD_PARK_AFTER, YIELD_PARK_AFTER_MAX, YIELD_SWITCHED,
-};
+use pvm_wire::tuned::{YIELD_BACKOFF_MAX, YIELD_LONG, YIELD_PARK_AFTER, YIELD_PARK_AFTER_MAX};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// The parameters of one kind of wait. All other rules are the same for all kinds.
@@ -39,8 +37,6 @@ pub struct SpinThenPark {
     sleeps: AtomicU32,
     yields: YieldBackoff,
     shared: SharedProcessor,
-    /// Another process ran during the last yield: polls beyond the first keep it from running.
-    is_crowded: AtomicBool,
 }
 
 /// A wait before it parks.
@@ -76,7 +72,6 @@ impl Default for SpinThenPark {
             sleeps: 1.into(),
             yields: YieldBackoff::default(),
             shared: SharedProcessor::default(),
-            is_crowded: false.into(),
         }
     }
 }
@@ -113,7 +108,7 @@ impl SpinThenPark {
         if elapsed >= spin.limit {
             return Next::Park;
         }
-        if elapsed < spin.kind.before_yields && !self.is_crowded() {
+        if elapsed < spin.kind.before_yields {
             return Next::Poll;
         }
         if spin.yields.is_none() && self.shared.is_to_be_left() {
@@ -126,11 +121,6 @@ impl SpinThenPark {
         }
         spin.limit = spin.kind.unyielding.map_or(Duration::ZERO, |part| spin.budget / part);
         if elapsed < spin.limit { Next::Poll } else { Next::Park }
-    }
-
-    /// Whether the processor has others to run: a waiter had better poll once and yield.
-    pub fn is_crowded(&self) -> bool {
-        self.is_crowded.load(Ordering::Relaxed)
     }
 
     /// A wait has found something, or parks. A wait that was not allowed to poll is no result.
@@ -172,10 +162,7 @@ impl SpinThenPark {
             }
             match self.next(&mut spin, now) {
                 Next::Poll => {}
-                Next::Yield => {
-                    std::thread::yield_now();
-                    self.is_crowded.store(now.elapsed() >= YIELD_SWITCHED, Ordering::Relaxed);
-                }
+                Next::Yield => std::thread::yield_now(),
                 Next::Park => break false,
             }
         };

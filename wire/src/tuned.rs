@@ -121,11 +121,6 @@ tuned! {
         "more: a slice is lost before yields become rare; less: yields to a peer count as lost";
         "crowd", "";
 
-        YIELD_SWITCHED: micros = 1, "µs";
-        "A yield that took this long has let another process run: until a yield is shorter, a waiter polls once between two.";
-        "more: a waiter keeps its processor from the process that it waits for; less: a yield alone counts, and polls are rare";
-        "multicast", "";
-
         YIELD_BACKOFF_MAX: u32 = 255, "waits";
         "The most waits without yields after yields that took long.";
         "more: fewer slices lost; fewer: it is noticed earlier that nothing computes any more";

@@ -162,8 +162,7 @@ impl Spinner {
     /// Looks for a record, but not for long.
     #[inline]
     pub fn look(&self) -> bool {
-        let looks = if self.budget.near.is_crowded() { 1 } else { self.looks() };
-        (0..looks).any(|_| self.is_ready())
+        (0..self.looks()).any(|_| self.is_ready())
     }
 
     /// Looks at all rings between two looks at the clock: a look at many takes long.
@@ -199,7 +198,6 @@ impl Spinner {
         if !self.has_rings() && self.sockets.is_empty() && daemon.is_none() {
             return false;
         }
-        let wait = self.wait(origin);
         if self.look() {
             self.expect(Origin::Near);
             return true;
@@ -211,9 +209,8 @@ impl Spinner {
         };
         let mut sockets: Vec<_> =
             self.sockets.iter().chain(daemon).map(|socket| PollFd::new(&**socket, PollFlags::IN)).collect();
-        wait.spin(kind, deadline, || {
-            let looks = if wait.is_crowded() { 1 } else { self.looks() };
-            let is_near = (0..looks).any(|_| self.is_ready() || pause_a_little());
+        self.wait(origin).spin(kind, deadline, || {
+            let is_near = (0..self.looks()).any(|_| self.is_ready() || pause_a_little());
             if is_near {
                 self.expect(Origin::Near);
             }
