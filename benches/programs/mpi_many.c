@@ -5,7 +5,7 @@
 
 enum { DATA = 1, ANSWER };
 
-/* Values in a reduction and bytes of a broadcast: 1 KiB. */
+/* Values of each process in a reduction, gather or scatter, and bytes of a broadcast: 1 KiB. */
 #define VALUES 128
 
 static int rank, processes;
@@ -47,18 +47,27 @@ static void fan_in(long size, long times)
 
 static void rotate(long times)
 {
-    double values[VALUES], sum[VALUES];
+    double values[VALUES], sum[VALUES], *all = memory(VALUES * 8 * processes);
+    for (int n = 0; n < VALUES * processes; n++) all[n] = n;
     for (long i = 0; i < times * processes; i++) {
         int turn = i % processes;
         if (!strcmp(what, "reduce")) {
             for (int n = 0; n < VALUES; n++) values[n] = n + 1;
             MPI_Reduce(values, sum, VALUES, MPI_DOUBLE, MPI_SUM, turn, MPI_COMM_WORLD);
             if (turn == rank && sum[VALUES - 1] != (double)VALUES * processes) fail("the sum is wrong");
+        } else if (!strcmp(what, "gather")) {
+            for (int n = 0; n < VALUES; n++) values[n] = n + rank;
+            MPI_Gather(values, VALUES, MPI_DOUBLE, all, VALUES, MPI_DOUBLE, turn, MPI_COMM_WORLD);
+            if (turn == rank && all[VALUES * processes - 1] != VALUES - 1 + processes - 1) fail("what was gathered is wrong");
+        } else if (!strcmp(what, "scatter")) {
+            MPI_Scatter(all, VALUES, MPI_DOUBLE, values, VALUES, MPI_DOUBLE, turn, MPI_COMM_WORLD);
+            if (values[VALUES - 1] != VALUES * (rank + 1) - 1) fail("what was scattered is wrong");
         } else {
             MPI_Bcast(turn == rank ? out : in, VALUES * 8, MPI_BYTE, turn, MPI_COMM_WORLD);
         }
     }
     MPI_Barrier(MPI_COMM_WORLD);
+    free(all);
 }
 
 static void act_together(long x, long times)
@@ -79,7 +88,7 @@ static void lead(long x, long times)
 static double things(void)
 {
     if (!strcmp(what, "fanin")) return processes - 1;
-    return !strcmp(what, "broadcast") || !strcmp(what, "reduce") ? processes : 1;
+    return !strcmp(what, "multicast") || !strcmp(what, "barrier") ? 1 : processes;
 }
 
 static void together(char **x)

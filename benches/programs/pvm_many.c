@@ -77,23 +77,47 @@ static void one_and_children(const char *what, char **x)
     order_all(tids, count, 0, 0);
 }
 
-/* barrier, broadcast, reduce: a group of x tasks. Each member sends, or gets the sum, in its turn; so that nobody can
+/* barrier, broadcast, reduce, gather, scatter: a group of x tasks. Each member is the root in its turn, so that none can
  * run ahead. */
 
 static int instance;
 static const char *operation;
 
-static void rotate(long x, long times)
+/* The arrays of all members. */
+static double *all;
+
+static void sum_up(int turn, int tag)
 {
     double values[VALUES];
+    for (int n = 0; n < VALUES; n++) values[n] = n + 1;
+    MUST(pvm_reduce(PvmSum, values, VALUES, PVM_DOUBLE, tag, GROUP, turn));
+    if (turn == instance && values[VALUES - 1] != (double)VALUES * count) fail("the sum is wrong");
+}
+
+static void collect(int turn, int tag)
+{
+    double values[VALUES];
+    for (int n = 0; n < VALUES; n++) values[n] = n + instance;
+    MUST(pvm_gather(all, values, VALUES, PVM_DOUBLE, tag, GROUP, turn));
+    if (turn == instance && all[VALUES * count - 1] != VALUES - 1 + count - 1) fail("what was gathered is wrong");
+}
+
+static void distribute(int turn, int tag)
+{
+    double values[VALUES];
+    MUST(pvm_scatter(values, all, VALUES, PVM_DOUBLE, tag, GROUP, turn));
+    if (values[VALUES - 1] != VALUES * (instance + 1) - 1) fail("what was scattered is wrong");
+}
+
+static void rotate(long x, long times)
+{
     (void)x;
     for (long i = 0; i < times * count; i++) {
         int turn = i % count, tag = 1000 + i % 1024;
-        if (!strcmp(operation, "reduce")) {
-            for (int n = 0; n < VALUES; n++) values[n] = n + 1;
-            MUST(pvm_reduce(PvmSum, values, VALUES, PVM_DOUBLE, tag, GROUP, turn));
-            if (turn == instance && values[VALUES - 1] != (double)VALUES * count) fail("the sum is wrong");
-        } else if (turn == instance) {
+        if (!strcmp(operation, "reduce")) sum_up(turn, tag);
+        else if (!strcmp(operation, "gather")) collect(turn, tag);
+        else if (!strcmp(operation, "scatter")) distribute(turn, tag);
+        else if (turn == instance) {
             pack(out, VALUES * 8);
             MUST(pvm_bcast(GROUP, tag));
         } else {
@@ -132,6 +156,8 @@ static void be_member(int parent)
     out = memory(VALUES * 8);
     in = memory(VALUES * 8);
     fill(out, VALUES * 8, 6);
+    all = memory(VALUES * 8 * count);
+    for (int n = 0; n < VALUES * count; n++) all[n] = n;
     MUST(pvm_barrier(GROUP, count));
     if (tids[0] == pvm_mytid()) {
         double took = timed(lead, count, seconds) / (strcmp(operation, "barrier") ? count : 1);

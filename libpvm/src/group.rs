@@ -3,7 +3,7 @@
 use crate::pack::Pack;
 use crate::task::Task;
 use pvm_engine::Engine;
-use pvm_engine::groups::{Client, Groups, Operand, Part};
+use pvm_engine::groups::{Client, Elements, Groups, Operand, Part};
 use pvm_engine::{Error, Result};
 use pvm_wire::{Element, Encoding, PvmError, Tid, element};
 use std::ffi::OsStr;
@@ -183,7 +183,7 @@ impl Group<'_> {
             Ok(())
         };
         let name = self.name;
-        self.client().gather(name, tag, root, &|| pack(values), &mut take)?;
+        self.client().gather(name, tag, root, &|encoding| pack(values, encoding), &mut take)?;
         Ok(all)
     }
 
@@ -213,7 +213,7 @@ impl Group<'_> {
             };
             Ok(())
         };
-        let pack = |instance: usize| pack(share(instance)?);
+        let pack = |instance: usize, encoding| pack(share(instance)?, encoding);
         let name = self.name;
         self.client().scatter(name, tag, root, &pack, &mut take)?;
         Ok(own)
@@ -231,16 +231,15 @@ struct Values<'a, T, F> {
 }
 
 impl<T: Element, F: FnMut(T, T) -> T> Operand for Values<'_, T, F> {
-    fn pack(&self) -> Result<Vec<u8>> {
-        pack(self.values)
+    fn pack(&self, encoding: Encoding) -> Result<Elements<'_>> {
+        pack(self.values, encoding)
     }
 
     fn fold(&mut self, other: Part<'_>) -> Result<()> {
-        let others = unpack(other, self.values.len())?;
-        for (value, other) in self.values.iter_mut().zip(others) {
-            *value = (self.combine)(*value, other);
-        }
-        Ok(())
+        let Self { values, combine } = self;
+        let count = values.len();
+        let fold = |index: usize, other| values[index] = combine(values[index], other);
+        Ok(element::unpack(other.data, &mut 0, other.encoding, count, fold)?)
     }
 
     fn replace(&mut self, other: Part<'_>) -> Result<()> {
@@ -249,10 +248,13 @@ impl<T: Element, F: FnMut(T, T) -> T> Operand for Values<'_, T, F> {
     }
 }
 
-fn pack<T: Element>(values: &[T]) -> Result<Vec<u8>> {
+fn pack<T: Element>(values: &[T], encoding: Encoding) -> Result<Elements<'_>> {
+    if encoding != Encoding::Xdr {
+        return Ok(element::native_bytes(values).into());
+    }
     let mut body = Vec::new();
-    element::pack(&mut body, Encoding::Xdr, values.iter().copied())?;
-    Ok(body)
+    element::pack(&mut body, encoding, values.iter().copied())?;
+    Ok(body.into())
 }
 
 fn unpack<T: Element>(part: Part<'_>, count: usize) -> Result<Vec<T>> {

@@ -9,7 +9,7 @@ use loom::thread;
 use pvm_wire::{Lent, MessageHeader};
 
 /// Where the first chunk of the tests' rings is; before it is the bell.
-const RING: u64 = 128;
+const RING: u64 = 192;
 
 fn message(tag: i32) -> MessageHeader {
     MessageHeader { tag, ..MessageHeader::default() }
@@ -199,11 +199,11 @@ fn no_task_sleeps_while_a_message_waits() {
         let mut writer = Writer::new(&*memory, RING);
         let theirs = memory.clone();
         let receiver = thread::spawn(move || {
-            bell::doze(&*theirs);
+            bell::doze(&*theirs, false);
             Reader::new(&*theirs, RING).unwrap().is_ready(&*theirs)
         });
         assert_eq!(writer.send(&*memory, message(1), &[], || None), Ok(()));
-        let rung = bell::must_ring(&*memory);
+        let rung = bell::must_ring(&*memory, 0);
         let seen = receiver.join().unwrap();
         assert!(rung || seen);
     });
@@ -213,10 +213,76 @@ fn no_task_sleeps_while_a_message_waits() {
 fn one_of_two_senders_rings() {
     loom::model(|| {
         let memory = Arc::new(Heap::new(RING));
-        bell::doze(&*memory);
+        bell::doze(&*memory, false);
         let theirs = memory.clone();
-        let other = thread::spawn(move || bell::must_ring(&*theirs));
-        let rung = bell::must_ring(&*memory);
+        let other = thread::spawn(move || bell::must_ring(&*theirs, 0));
+        let rung = bell::must_ring(&*memory, 0);
         assert!(rung ^ other.join().unwrap());
+    });
+}
+
+/// A task whose senders list themselves finds what was published by the list alone, or is rung.
+#[test]
+fn no_task_sleeps_while_a_sender_is_listed() {
+    loom::model(|| {
+        let memory = Arc::new(Heap::new(RING + FIRST_CHUNK));
+        let mut writer = Writer::new(&*memory, RING);
+        bell::wake(&*memory, true);
+        let theirs = memory.clone();
+        let receiver = thread::spawn(move || {
+            bell::doze(&*theirs, true);
+            bell::is_listed(&*theirs)
+        });
+        assert_eq!(writer.send(&*memory, message(1), &[], || None), Ok(()));
+        let rung = bell::must_ring(&*memory, 77);
+        let seen = receiver.join().unwrap();
+        assert!(rung || seen);
+        let mut places = Vec::new();
+        bell::take_listed(&*memory, |place| places.push(place));
+        assert_eq!(places, [77]);
+    });
+}
+
+/// A message is in a ring that is looked at behind the list, or its sender is listed again.
+#[test]
+fn no_message_is_missed_that_is_published_while_the_list_is_taken() {
+    loom::model(|| {
+        let memory = Arc::new(Heap::new(RING + FIRST_CHUNK));
+        let mut writer = Writer::new(&*memory, RING);
+        bell::wake(&*memory, true);
+        assert!(push(&memory, &mut writer, 1, &[], || None));
+        assert!(!bell::must_ring(&*memory, 3));
+        let theirs = memory.clone();
+        let receiver = thread::spawn(move || {
+            let mut reader = Reader::new(&*theirs, RING).unwrap();
+            bell::take_listed(&*theirs, |_| {});
+            let mut taken = 0;
+            while take(&theirs, &mut reader).is_some() {
+                taken += 1;
+            }
+            taken
+        });
+        assert!(push(&memory, &mut writer, 2, &[], || None));
+        bell::must_ring(&*memory, 3);
+        let taken = receiver.join().unwrap();
+        assert!(taken == 2 || bell::is_listed(&*memory), "{taken} were taken");
+    });
+}
+
+/// A task asks its senders to list themselves, and then looks at all rings.
+#[test]
+fn no_message_is_missed_that_is_published_while_a_list_begins() {
+    loom::model(|| {
+        let memory = Arc::new(Heap::new(RING + FIRST_CHUNK));
+        let mut writer = Writer::new(&*memory, RING);
+        let theirs = memory.clone();
+        let receiver = thread::spawn(move || {
+            bell::wake(&*theirs, true);
+            Reader::new(&*theirs, RING).unwrap().is_ready(&*theirs)
+        });
+        assert!(push(&memory, &mut writer, 1, &[], || None));
+        assert!(!bell::must_ring(&*memory, 511));
+        let seen = receiver.join().unwrap();
+        assert!(seen || bell::is_listed(&*memory));
     });
 }

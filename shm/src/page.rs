@@ -1,6 +1,7 @@
-//! A word that one process publishes to others, which can read it at any time, by one load, and never write it.
+//! Words that one process publishes to others, which can read each at any time, by one load, and never write them.
 //!
-//! A daemon publishes the team that has the turn to the tasks of its host (`Turn` of the wire formats defines the word).
+//! A daemon publishes the team that has the turn to the tasks of its host (`Turn` of the wire formats defines the word), and counts
+//! the notices of changed groups.
 
 use crate::mapping::{Mapping, readable_by_others};
 use rustix::io::Result;
@@ -8,6 +9,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Bytes of a page's file.
 const SIZE: u64 = 4096;
+
+/// The place of the count of changes, in a cache line of its own.
+const GROUP_CHANGES: u64 = 64;
 
 /// The writer's page.
 #[derive(Debug)]
@@ -26,6 +30,11 @@ impl Page {
     /// Publishes another word.
     pub fn set(&self, word: u64) {
         self.mapping.store_wide(0, word);
+    }
+
+    /// Publishes another count of changes of groups.
+    pub fn set_group_changes(&self, count: u64) {
+        self.mapping.store_wide(GROUP_CHANGES, count);
     }
 
     /// The file, for readers.
@@ -50,6 +59,12 @@ impl View {
     #[inline]
     pub fn get(&self) -> u64 {
         self.mapping.load_wide(0)
+    }
+
+    /// The count of changes of groups.
+    #[inline]
+    pub fn group_changes(&self) -> u64 {
+        self.mapping.load_wide(GROUP_CHANGES)
     }
 }
 

@@ -31,6 +31,11 @@ impl BodyWriter {
         Self::default()
     }
 
+    /// An empty body with room for this many bytes.
+    pub fn with_room(bytes: usize) -> Self {
+        Self(Vec::with_capacity(bytes))
+    }
+
     /// An integer.
     #[must_use]
     pub fn int(mut self, value: i32) -> Self {

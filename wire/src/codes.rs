@@ -184,7 +184,8 @@ tags! {
         /// The daemon tells whether teams take turns anywhere, the number of the receiver's team, and whether it is to say when it
         /// sleeps.
         Turns = 3,
-        /// The descriptor of a page comes with this, whose word says whose turn it is ([`crate::coscheduling::Turn`]).
+        /// The descriptor of a page comes with this, whose first word says whose turn it is ([`crate::coscheduling::Turn`]); the second counts
+        /// notices of changed groups to tasks of this host.
         Page = 4,
         /// On a direct route between hosts: the epoch of the sender's, whose team has the turn there.
         Epoch = 5,

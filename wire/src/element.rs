@@ -65,6 +65,11 @@ pub trait Element: Pod + Default {
     }
 }
 
+/// Elements in native form, where they are.
+pub fn native_bytes<T: Element>(values: &[T]) -> &[u8] {
+    bytemuck::cast_slice(values)
+}
+
 /// The first `N` bytes of a slice that has them.
 fn head<const N: usize>(bytes: &[u8]) -> [u8; N] {
     let mut out = [0; N];

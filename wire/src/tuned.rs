@@ -268,8 +268,13 @@ tuned! {
         "more: pieces beyond the caches; fewer: the slow instruction";
         "bandwidth", "copying";
 
+        RINGS_LISTED_FROM: usize = 32, "rings";
+        "Of a receiver from which on its senders list themselves, so that it does not look at each ring.";
+        "more: looks at rings that are empty; fewer: two atomic operations more for each message";
+        "broadcast", "";
+
         GROUP_TREE_FROM: usize = 9, "members";
-        "From which a group meets and reduces along a tree.";
+        "From which a group of several hosts meets along a tree.";
         "more: the first member handles all messages; fewer: more steps one after another";
         "barrier", "many-quiet";
 

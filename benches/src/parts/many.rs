@@ -42,6 +42,8 @@ pub fn parts(lab: &Lab) -> Vec<Part<'_>> {
         group("barrier", "all members of a group meet", "barrier", &members, PATIENCE),
         group("broadcast", "1 KiB to all members, each in its turn", "broadcast", &members, PATIENCE),
         group("reduce", "sum of 128 doubles, each member gets it in its turn", "reduce", &members, PATIENCE),
+        group("gather", "128 doubles of each member, to each in its turn", "gather", &members, PATIENCE),
+        group("scatter", "128 doubles to each member, of each in its turn", "scatter", &members, PATIENCE),
         group(
             "crowd",
             "half a round trip of 4 bytes, all tasks in pairs at once",

@@ -17,7 +17,7 @@ use crate::scale;
 use crate::waiting;
 
 /// The words by which parts are chosen, with what they are.
-pub const CHOICES: [(&str, &str); 20] = [
+pub const CHOICES: [(&str, &str); 22] = [
     ("latency", "half a round trip between two tasks of one host, small messages"),
     ("bandwidth", "the same for large messages"),
     ("rate", "64 messages one way, then an answer"),
@@ -27,6 +27,8 @@ pub const CHOICES: [(&str, &str); 20] = [
     ("barrier", "a group of 2 to 64 tasks meets"),
     ("broadcast", "1 KiB to all members of a group"),
     ("reduce", "sum of 128 doubles over a group"),
+    ("gather", "128 doubles of each member of a group to one"),
+    ("scatter", "128 doubles of one to each member of a group"),
     ("crowd", "ping-pong of 8 pairs at once"),
     (hosts::NAME, "latency and bandwidth between two hosts, in network namespaces"),
     ("spawn", "tasks started, heard from and ended, in batches of 1 to 4096, on one host and on three"),

@@ -2,16 +2,16 @@
 
 use super::memory::{Text, TimeVal, store};
 use super::reductions::{Kind, Operation, combine};
-use super::state::{Failure, Reporting, locked};
+use super::state::{Failure, Outcome, Reporting, locked, try_fast};
 use super::wait::wait_for_input;
 use super::{errors, handlers, send};
-use pvm_engine::groups::{Client, Operand, Part, Port, Until, header};
+use pvm_engine::groups::{Client, Elements, Notices, Operand, Part, Passage, Port, Until, header};
 use pvm_engine::{Engine, Payload, Search, Wait};
 use pvm_engine::{Error, Result as CallResult};
 use pvm_shm::Mapping;
 use pvm_wire::calls::{Answer, Call};
 use pvm_wire::spawn::SpawnRequest;
-use pvm_wire::{Message, PvmError, Tid, group};
+use pvm_wire::{Encoding, Message, PvmError, Tid, group};
 use std::ffi::{OsStr, c_int, c_void};
 use std::ptr;
 use std::sync::Arc;
@@ -70,6 +70,18 @@ impl Port for Program {
         Self::engine(|engine| engine.multicast(to, header(tag), Payload::Parts(&[body])))
     }
 
+    fn send_encoded(&mut self, to: Tid, tag: i32, encoding: Encoding, parts: [&[u8]; 2]) -> CallResult<()> {
+        Self::engine(|engine| Port::send_encoded(engine, to, tag, encoding, parts))
+    }
+
+    fn notices(&mut self) -> Notices {
+        Self::engine(|engine| Ok(Engine::notices(engine))).unwrap_or(Notices::Anywhere)
+    }
+
+    fn take_now(&mut self, wanted: &mut dyn FnMut(&Message) -> bool) -> CallResult<Option<Message>> {
+        Self::engine(|engine| engine.take_of_members_now(wanted))
+    }
+
     fn wait(
         &mut self,
         until: Until,
@@ -101,7 +113,7 @@ fn wait(until: Until, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option
     loop {
         let found = locked(|state| {
             state.may_wait()?;
-            while state.see_next(&mut Search::default(), false)? {}
+            while state.see_next(&mut Search::default(), until != Until::Now)? {}
             Ok(state.engine()?.take_of_members(wanted))
         });
         handlers::run_due();
@@ -206,19 +218,61 @@ group_calls! {
     pvm_gettid(instance) = |client, group, instance| client.tid_of(group, instance).map(Tid::raw);
     /// The instance number of a task.
     pvm_getinst(tid) = |client, group, tid| client.instance_of(group, Tid::from_raw(tid));
-    /// Waits until `count` members have called it.
-    pvm_barrier(count) = |client, group, count| client.barrier(group, count).map(|()| 0);
+}
+
+/// Waits until `count` members have called it.
+#[unsafe(no_mangle)]
+pub extern "C" fn pvm_barrier(group: Text<'_>, count: c_int) -> c_int {
+    let group = group.os_text_or_empty();
+    // Most barriers come to this: all members meet where they met before.
+    let passage = group.as_ref().ok().and_then(|group| arrive_at_gate(group, count));
+    if passage.as_ref().is_some_and(Passage::is_passed) {
+        return 0;
+    }
+    group_call("pvm_barrier", Reporting::Errno, group, |client, group| {
+        let done = match passage {
+            Some(passage) => client.go_on_with_barrier(group, count, passage),
+            None => client.barrier(group, count),
+        };
+        done.map(|()| 0)
+    })
+}
+
+fn arrive_at_gate(group: &OsStr, count: c_int) -> Option<Passage> {
+    try_fast(|state| {
+        let engine = state.engine.as_mut()?;
+        if engine.has_notices() {
+            return None;
+        }
+        state.groups.arrive_at_gate(group, count)
+    })
 }
 
 /// Sends the send buffer to all members but the sender.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_bcast(group: Text<'_>, tag: c_int) -> c_int {
     let group = group.os_text_or_empty();
+    if let Some(outcome) = group.as_ref().ok().and_then(|group| broadcast_at_once(group, tag)) {
+        return errors::finish("pvm_bcast", outcome);
+    }
     group_call("pvm_bcast", Reporting::Errno, group, |client, group| {
         client.broadcast(group, |_, others| {
             let others = others.into_iter().map(Tid::raw).collect();
             locked(|state| send::multicast(state, others, tag)).map_err(to_error)
         })
+    })
+}
+
+/// A broadcast to members that are known, and have not changed.
+fn broadcast_at_once(group: &OsStr, tag: c_int) -> Option<Outcome> {
+    try_fast(|state| {
+        let engine = state.engine.as_mut()?;
+        let own = Engine::tid(engine);
+        if engine.has_notices() {
+            return None;
+        }
+        let others = state.groups.others_than(own, group)?;
+        Some(send::multicast(state, others.map(Tid::raw).collect(), tag))
     })
 }
 
@@ -291,7 +345,8 @@ pub unsafe extern "C" fn pvm_gather(
         if result.is_null() && client.own_instance(group)? == root {
             return Err(PvmError::BadParam.into());
         }
-        client.gather(group, tag, root, &|| Ok(arrays.kind.pack(own()?)?), &mut |instance, part| {
+        let pack = |encoding| Ok(arrays.kind.pack(own()?, encoding)?);
+        client.gather(group, tag, root, &pack, &mut |instance, part| {
             // SAFETY: the root's array has a part for each instance.
             arrays.put(part, own, || unsafe { arrays.of(result, instance) })
         })?;
@@ -322,7 +377,7 @@ pub unsafe extern "C" fn pvm_scatter(
         if result.is_null() || data.is_null() && client.own_instance(group)? == root {
             return Err(PvmError::BadParam.into());
         }
-        let pack = |instance| Ok(arrays.kind.pack(share(instance)?)?);
+        let pack = |instance, encoding| Ok(arrays.kind.pack(share(instance)?, encoding)?);
         client.scatter(group, tag, root, &pack, &mut |instance, part| {
             // SAFETY: room for one member's part.
             arrays.put(part, || share(instance), || unsafe { arrays.of(result, 0) })
@@ -349,19 +404,24 @@ impl Array {
 }
 
 impl Operand for Array {
-    fn pack(&self) -> CallResult<Vec<u8>> {
-        Ok(self.arrays.kind.pack(self.memory()?)?)
+    fn pack(&self, encoding: Encoding) -> CallResult<Elements<'_>> {
+        Ok(self.arrays.kind.pack(self.memory()?, encoding)?)
     }
 
     fn fold(&mut self, other: Part<'_>) -> CallResult<()> {
-        let mut bytes = vec![0; self.arrays.length];
-        self.arrays.kind.unpack(other, &mut bytes)?;
+        let own_form = other.data.get(..self.arrays.length).filter(|_| other.encoding == Some(Encoding::Raw));
+        if let (Some(operation), Some(data)) = (operation_of(self.reduction), own_form) {
+            return Ok(combine(operation, self.arrays.kind, self.memory()?, data)?);
+        }
         // For every type aligned well enough.
-        let mut aligned = vec![0_u128; bytes.len().div_ceil(size_of::<u128>())];
+        let mut aligned = vec![0_u128; self.arrays.length.div_ceil(size_of::<u128>())];
+        // SAFETY: the bytes of the numbers above, which are not used otherwise meanwhile; there are as many or more.
+        let bytes =
+            unsafe { std::slice::from_raw_parts_mut(aligned.as_mut_ptr().cast(), self.arrays.length) };
+        self.arrays.kind.unpack(other, bytes)?;
         let (mut kind, mut count, mut info) = (self.arrays.kind as c_int, self.arrays.count, 0);
-        // SAFETY: there is room for as many bytes; the program's function gets two arrays of `count` elements.
+        // SAFETY: the program's function gets two arrays of `count` elements.
         unsafe {
-            ptr::copy_nonoverlapping(bytes.as_ptr(), aligned.as_mut_ptr().cast(), bytes.len());
             (self.reduction)(
                 &raw mut kind,
                 self.data,
@@ -444,6 +504,17 @@ reductions! {
     PvmSum = Operation::Sum;
     /// The product of each two elements.
     PvmProduct = Operation::Product;
+}
+
+/// The operation of a predefined function.
+fn operation_of(reduction: Reduction) -> Option<Operation> {
+    let all: [(Reduction, Operation); 4] = [
+        (PvmMax, Operation::Max),
+        (PvmMin, Operation::Min),
+        (PvmSum, Operation::Sum),
+        (PvmProduct, Operation::Product),
+    ];
+    all.into_iter().find(|&(known, _)| ptr::fn_addr_eq(known, reduction)).map(|(_, operation)| operation)
 }
 
 /// # Safety

@@ -1,6 +1,6 @@
 //! Arrays of the types that PVM's group calls know, as bytes: packed, unpacked and combined.
 
-use pvm_engine::groups::Part;
+use pvm_engine::groups::{Elements, Part};
 use pvm_wire::{Complex32, Complex64, Element, Encoding, PvmError, element};
 use std::ffi::{c_int, c_long};
 
@@ -80,18 +80,25 @@ impl Kind {
         count.checked_mul(size).filter(|&length| isize::try_from(length).is_ok()).ok_or(PvmError::BadParam)
     }
 
-    /// Elements in memory, as XDR.
-    pub fn pack(self, memory: &[u8]) -> Result<Vec<u8>, PvmError> {
+    /// Elements in memory, as XDR or as they are.
+    pub fn pack(self, memory: &[u8], encoding: Encoding) -> Result<Elements<'_>, PvmError> {
+        if encoding != Encoding::Xdr {
+            return Ok(memory.into());
+        }
         let mut body = Vec::new();
         with_type!(self, T => {
             let elements = memory.chunks_exact(T::NATIVE).map(T::get_native);
-            element::pack(&mut body, Encoding::Xdr, elements)?;
+            element::pack(&mut body, encoding, elements)?;
         });
-        Ok(body)
+        Ok(body.into())
     }
 
     /// Elements of a message, into memory.
     pub fn unpack(self, part: Part<'_>, memory: &mut [u8]) -> Result<(), PvmError> {
+        if part.encoding == Some(Encoding::Raw) {
+            memory.copy_from_slice(part.data.get(..memory.len()).ok_or(PvmError::NoData)?);
+            return Ok(());
+        }
         with_type!(self, T => {
             let count = memory.len() / T::NATIVE;
             let put = |index: usize, value: T| value.put_native(&mut memory[index * T::NATIVE..][..T::NATIVE]);
@@ -208,12 +215,15 @@ mod tests {
         #[test]
         fn packed_elements_are_unpacked(values in prop::collection::vec(any::<i32>(), 0..9)) {
             let memory = ints(&values);
-            for kind in [Kind::Byte, Kind::Int, Kind::Float] {
-                let body = kind.pack(&memory).unwrap();
+            let encodings = [Encoding::Xdr, Encoding::Raw];
+            for (kind, encoding) in [Kind::Byte, Kind::Int, Kind::Float].into_iter().flat_map(|kind| encodings.map(|it| (kind, it))) {
+                let body = kind.pack(&memory, encoding).unwrap();
                 let mut back = vec![0; memory.len()];
-                kind.unpack(Part { encoding: Some(Encoding::Xdr), data: &body }, &mut back).unwrap();
+                kind.unpack(Part { encoding: Some(encoding), data: &body }, &mut back).unwrap();
                 // A float may be no number, whose bytes may change; its length may not.
                 prop_assert!(kind == Kind::Float || back == memory);
+                let short = Part { encoding: Some(encoding), data: &body[..body.len().saturating_sub(4)] };
+                prop_assert!(body.is_empty() || kind.unpack(short, &mut back) == Err(PvmError::NoData));
             }
         }
     }

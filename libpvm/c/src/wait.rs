@@ -9,7 +9,7 @@ use pvm_wire::events::{Datum, Event};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::ffi::c_int;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::time::{Duration, Instant};
 
 /// Waits until a message may have arrived, the time is over or a signal was received.
@@ -37,13 +37,16 @@ impl Waiter for Unlocked {
     }
 
     fn await_input(&mut self, deadline: Option<Instant>) -> Result<bool, Failure> {
-        let inputs = locked(|state| {
-            let may_sleep = state.engine()?.doze();
-            if may_sleep { state.descriptors() } else { Ok(Vec::new()) }
+        let beds = locked(|state| {
+            let engine = state.engine()?;
+            if !engine.doze() {
+                return Ok(None);
+            }
+            let (others, bell) = engine.beds();
+            let raw: Vec<RawFd> = bell.iter().chain(&others).map(AsRawFd::as_raw_fd).collect();
+            Ok(Some((raw, bell.is_some())))
         })?;
-        if inputs.is_empty() {
-            return Ok(true);
-        }
+        let Some((inputs, has_bell)) = beds else { return Ok(true) };
         let time = deadline.map(|end| {
             let left = end.saturating_duration_since(Instant::now());
             let tv_sec = i64::try_from(left.as_secs()).unwrap_or(i64::MAX);
@@ -54,8 +57,11 @@ impl Waiter for Unlocked {
         let mut descriptors: Vec<_> =
             inputs.iter().map(|fd| PollFd::from_borrowed_fd(borrow(fd), PollFlags::IN)).collect();
         let waited = poll(&mut descriptors, time.as_ref());
+        let came: Vec<bool> = descriptors.iter().map(|fd| !fd.revents().is_empty()).collect();
+        let (bell, others) = came.split_at(usize::from(has_bell));
+        let is_else = waited.is_err() || others.contains(&true);
         self.with(|engine| {
-            engine.wake();
+            engine.wake(bell.contains(&true), is_else);
             Ok(())
         })?;
         match waited {

@@ -81,3 +81,8 @@ fn members_that_join_and_leave_at_random_leave_none_waiting() {
 fn a_member_lost_in_a_call_leaves_no_member_waiting() {
     check_failures("losses.c", &["8 40 1\n", "9 40 2\n", "16 40 3\n"]);
 }
+
+#[test]
+fn collectives_are_right_for_all_types_and_sizes() {
+    check_failures("collectives.c", &["2\n", "5\n", "16\n"]);
+}

@@ -143,6 +143,11 @@ impl Inbox {
         }
     }
 
+    /// Whether there are messages between members.
+    pub(super) fn has_of_members(&self) -> bool {
+        self.members.as_ref().is_none_or(|members| !members.is_empty())
+    }
+
     /// From now on messages between members are kept apart. Those that the program was shown already stay its own.
     pub(super) fn keep_members(&mut self) {
         if self.members.is_none() {

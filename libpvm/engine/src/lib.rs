@@ -5,6 +5,7 @@
 
 mod automatic;
 mod calls;
+mod changes;
 mod connect;
 mod control;
 mod daemon;
@@ -106,6 +107,7 @@ pub struct Engine {
     neighbours: neighbours::Neighbours,
     lending: lending::Lending,
     hints: turns::Turns,
+    changes: changes::Changes,
     /// A time in the past. Tasks that never poll need not ask for one.
     past: OnceLock<Instant>,
     /// What the program has sent.
@@ -156,7 +158,7 @@ impl Engine {
         engine.options = Options::new(&engine.identity);
         if engine.daemon_is_ours() {
             let daemon = engine.route.as_ref().map(Route::socket);
-            engine.neighbours = neighbours::Neighbours::offered(daemon, &settings);
+            engine.neighbours = neighbours::Neighbours::offered(engine.tid(), daemon, &settings);
             engine.neighbours.spinner().set_wake_time(engine.wake_time());
         }
         engine.start_recorder();
@@ -199,6 +201,7 @@ impl Engine {
             neighbours: neighbours::Neighbours::default(),
             lending: lending::Lending::default(),
             hints: turns::Turns::default(),
+            changes: changes::Changes::default(),
             past: OnceLock::new(),
             sent: Sent::default(),
             tally: traffic::Tally::from_env(),

@@ -9,14 +9,17 @@
 //! rings before it handles messages from the daemon. To return to the ring, the sender sends another `Ring`; the receiver, which has
 //! read that the ring was left, waits for it.
 
+mod list;
+
 use super::lending::Borrower;
 use super::settings::Settings;
 use super::spinner::Spinner;
 use bytes::{Bytes, BytesMut};
+use list::{List, place_of};
 use pvm_shm::ring::{self, IN_LINE, Place, Reader, Record, Writer};
 use pvm_shm::{Mapping, Memory, Outbox, bell};
 use pvm_wire::held::SHORT;
-use pvm_wire::tuned::{RECEIVE_POOL, RING_TURN};
+use pvm_wire::tuned::{RECEIVE_POOL, RING_TURN, RINGS_LISTED_FROM};
 use pvm_wire::{Body, Message, MessageHeader, Tid};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use std::collections::HashMap;
@@ -88,6 +91,10 @@ pub(super) struct Neighbours {
     /// Readable when the bell has rung or the daemon's socket is readable: programs poll it. Made when it is first asked for.
     front: OnceLock<Option<OwnedFd>>,
     table: Vec<Neighbour>,
+    /// If this task has many rings: which to look at.
+    list: Option<List>,
+    /// Where this task lists itself with others.
+    place: u32,
     last: usize,
     asked: HashMap<Tid, Asked>,
     spinner: Arc<Spinner>,
@@ -138,6 +145,8 @@ impl Default for Neighbours {
             own_max: 0,
             front: OnceLock::new(),
             table: Vec::new(),
+            list: None,
+            place: 0,
             last: 0,
             asked: HashMap::new(),
             spinner: Arc::default(),
@@ -155,10 +164,10 @@ impl Default for Neighbours {
 
 impl Neighbours {
     /// With a daemon that passes on shared memory, and its socket.
-    pub(super) fn offered(daemon: Option<Arc<OwnedFd>>, settings: &Settings) -> Self {
+    pub(super) fn offered(tid: Tid, daemon: Option<Arc<OwnedFd>>, settings: &Settings) -> Self {
         let spinner = daemon.map(Spinner::with_daemon).unwrap_or_default();
         let (are_possible, own_max) = (settings.shares, settings.shared_max);
-        Self { are_possible, own_max, spinner: Arc::new(spinner), ..Self::default() }
+        Self { are_possible, own_max, place: place_of(tid), spinner: Arc::new(spinner), ..Self::default() }
     }
 
     /// Whether this task could share memory, and does not yet.
@@ -361,7 +370,7 @@ impl Neighbours {
     #[inline]
     pub(super) fn ring(&self, index: usize) {
         if let Some(neighbour) = self.table.get(index)
-            && bell::must_ring(&*neighbour.memory)
+            && bell::must_ring(&*neighbour.memory, self.place)
         {
             ring_at(neighbour.bell.as_fd());
         }
@@ -374,7 +383,7 @@ impl Neighbours {
         let (Some(own), Some(neighbour)) = (&self.own, self.table.get_mut(self.last)) else { return false };
         let RingState::Open(ring) = &mut neighbour.ring_state else { return false };
         let sent = neighbour.tid == tid && own.outbox.try_send_copy(ring, header, parts);
-        if sent && bell::must_ring(&*neighbour.memory) {
+        if sent && bell::must_ring(&*neighbour.memory, self.place) {
             ring_at(neighbour.bell.as_fd());
         }
         sent
@@ -395,8 +404,9 @@ impl Neighbours {
     /// This task is about to sleep: `false` if a message has arrived.
     pub(super) fn doze(&self) -> bool {
         let Some(own) = &self.own else { return true };
-        bell::doze(&**own.outbox.memory());
-        if self.spinner.is_ready() {
+        bell::doze(&**own.outbox.memory(), self.list.is_some());
+        let has_ready = self.list.as_ref().is_some_and(|list| list.has_ready(&self.table));
+        if has_ready || self.spinner.is_ready() {
             self.wake();
             return false;
         }
@@ -408,7 +418,7 @@ impl Neighbours {
         if let Some(own) = &self.own
             && !self.is_watched()
         {
-            bell::wake(&**own.outbox.memory());
+            bell::wake(&**own.outbox.memory(), self.list.is_some());
         }
     }
 
@@ -478,6 +488,9 @@ impl Neighbours {
     pub(super) fn next_near(&mut self, wanted: impl FnOnce(Tid, &MessageHeader) -> bool) -> Option<Near<'_>> {
         // With one neighbour the turn never ends.
         let turn = if self.table.len() == 1 { usize::MAX } else { RING_TURN };
+        if self.list.is_some() {
+            self.turn = self.next_listed()?;
+        }
         let neighbour = self.table.get_mut(self.turn).filter(|neighbour| !neighbour.is_left)?;
         let reader = neighbour.reader.as_mut()?;
         let found = match reader.peek(&*neighbour.memory) {
@@ -508,6 +521,41 @@ impl Neighbours {
             self.turn = if index + 1 < self.table.len() { index + 1 } else { 0 };
         }
         message
+    }
+
+    /// The next ring with a message, of those whose senders are listed.
+    #[cold]
+    fn next_listed(&mut self) -> Option<usize> {
+        let own = self.own.as_ref()?.outbox.memory();
+        self.list.as_mut()?.next(&self.table, own)
+    }
+
+    /// Whether senders list themselves.
+    pub(super) fn are_listed(&self) -> bool {
+        self.list.is_some()
+    }
+
+    /// The next message of a sender that is listed; after many of one it is another's turn.
+    pub(super) fn next_of_listed(&mut self, own: Tid) -> Option<Message> {
+        loop {
+            let index = self.next_listed()?;
+            // What this finds may change the list: a ring that is left, or whose sender violates the protocol, is taken off before.
+            let was_turn = index == self.turn;
+            self.turn = index;
+            self.taken_in_turn = if was_turn { self.taken_in_turn + 1 } else { 1 };
+            if let Some(list) = &mut self.list {
+                list.pass(index, self.taken_in_turn >= RING_TURN);
+            }
+            if self.taken_in_turn >= RING_TURN {
+                self.taken_in_turn = 0;
+            }
+            if let Some(message) = self.next(index, own) {
+                return Some(message);
+            }
+            if let Some(list) = &mut self.list {
+                list.drop(index);
+            }
+        }
     }
 
     /// Whether the last message, or that there was none, has ended a ring's turn.
@@ -565,7 +613,16 @@ impl Neighbours {
             let reader = neighbour.reader.filter(|_| !neighbour.is_left);
             (neighbour.memory.clone(), reader.unwrap_or(nothing))
         });
-        self.spinner = Arc::new(self.spinner.renew(rings, &self.sockets));
+        let memory = self.own.as_ref().map(|own| own.outbox.memory().clone());
+        let readers = self.table.iter().filter(|neighbour| neighbour.reader.is_some()).count();
+        let list = memory.filter(|_| readers >= RINGS_LISTED_FROM);
+        self.spinner = Arc::new(self.spinner.renew(rings, list.clone(), &self.sockets));
+        let was_listed = self.list.is_some();
+        self.list = list.is_some().then(|| List::of(&self.table));
+        if was_listed != self.list.is_some() {
+            self.wake();
+            self.settle();
+        }
     }
 
     /// These direct routes are open.

@@ -191,6 +191,23 @@ impl Engine {
         self.take_arrived(number).map(|arrived| arrived.message)
     }
 
+    /// The same, if it is there or on a ring: the system is not asked.
+    pub fn take_of_members_now(
+        &mut self,
+        wanted: &mut dyn FnMut(&Message) -> bool,
+    ) -> Result<Option<Message>> {
+        let mut shown = 0;
+        loop {
+            if let Some(number) = self.inbox.first_of_members(shown, wanted) {
+                return Ok(self.take_arrived(number).map(|arrived| arrived.message));
+            }
+            shown = self.inbox.last();
+            if !self.take_one()? {
+                return Ok(None);
+            }
+        }
+    }
+
     /// The same, waiting for it; each message is shown to `wanted` once. `None` when the time is over.
     pub fn fetch_of_members(
         &mut self,

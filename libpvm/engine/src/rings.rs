@@ -14,9 +14,9 @@ use pvm_wire::calls::sharing::{Meet, Share};
 use pvm_wire::calls::turns::Activity;
 use pvm_wire::codes::{CONTEXT_TC, Tcx};
 use pvm_wire::coscheduling::Sent;
-use pvm_wire::tuned::{ROOM_NAP, SOCKETS_EVERY};
+use pvm_wire::tuned::{RING_TURN, ROOM_NAP, SOCKETS_EVERY};
 use pvm_wire::{Body, Message, MessageHeader, PvmError, Tid};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -50,10 +50,22 @@ impl Engine {
         self.neighbours.doze()
     }
 
-    /// The sleep is over.
-    pub fn wake(&self) {
-        self.neighbours.spinner().end_sleep();
+    /// Where this task sleeps: all sockets, and the bell, if tasks of this host can ring.
+    pub fn beds(&self) -> (Vec<BorrowedFd<'_>>, Option<BorrowedFd<'_>>) {
+        let daemon = self.route.as_ref().map(Route::fd);
+        let peers = self.peers.sockets().map(|(_, fd, _)| fd);
+        let timers = self.ends.timers().map(|(_, fd)| fd);
+        (daemon.into_iter().chain(peers).chain(timers).collect(), self.neighbours.bell())
+    }
+
+    /// The sleep is over, by the bell or something else. Only what else there is has to be asked for.
+    pub fn wake(&self, is_rung: bool, is_else: bool) {
         self.neighbours.wake();
+        if is_else || self.neighbours.is_watched() {
+            self.neighbours.spinner().end_sleep();
+        } else if is_rung {
+            self.neighbours.clear_bell();
+        }
     }
 
     /// From now on the program polls the descriptors itself.
@@ -230,6 +242,16 @@ impl Engine {
     /// Takes up to `most` messages of neighbours, each ring in its turn, and no more than one turn of each; whether there was one.
     pub(super) fn take_rings(&mut self, most: usize) -> bool {
         let (mut turns, mut taken) = (0, 0);
+        if self.neighbours.are_listed() {
+            let most = most.min(self.neighbours.len().saturating_mul(RING_TURN));
+            while taken < most
+                && let Some(message) = self.neighbours.next_of_listed(self.identity.tid)
+            {
+                self.take(message);
+                taken += 1;
+            }
+            return taken > 0;
+        }
         while turns < self.neighbours.len() && taken < most {
             let message = self.neighbours.next_in_turn(self.identity.tid);
             turns += usize::from(self.neighbours.is_turn_over());

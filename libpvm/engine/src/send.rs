@@ -39,6 +39,12 @@ impl Engine {
 
     /// Sends one message to several tasks; to each once, and not to this one. Direct routes that are open are used.
     pub fn multicast(&mut self, dsts: &[Tid], header: MessageHeader, payload: Payload<'_>) -> Result<()> {
+        if let &[dst] = dsts
+            && dst != self.tid()
+            && self.send_at_once(dst, header, payload)
+        {
+            return Ok(());
+        }
         let begun = self.begin_span();
         let mut dsts = dsts.to_vec();
         dsts.sort_unstable();
@@ -75,7 +81,10 @@ impl Engine {
         payload: Payload<'_>,
     ) -> Result<Vec<Tid>> {
         let (mut rest, mut parcel, mut result) = (Vec::new(), None, Ok(()));
-        for &dst in dsts {
+        // From the next task on, so that tasks that send to each other do not all begin with the same one.
+        let own = self.tid();
+        let (lower, higher) = dsts.split_at(dsts.partition_point(|&dst| dst < own));
+        for &dst in higher.iter().chain(lower) {
             let sent = match self.send_by_ring(dst, header, payload, &mut parcel) {
                 Ok(false) => self.send_directly(dst, header, payload),
                 sent => sent,

@@ -6,7 +6,7 @@
 
 use pvm_shm::ring::{Reader, prefetch_record};
 use pvm_shm::wait::{Kind, SpinThenPark, is_only_processor};
-use pvm_shm::{Mapping, Memory};
+use pvm_shm::{Mapping, Memory, bell};
 use pvm_wire::tuned::{ANSWER_TIME, POLLED_SOCKETS_MAX, REMOTE_WAKINGS, RING_POLLS};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::OwnedFd;
@@ -42,6 +42,8 @@ struct Cursor {
 #[derive(Debug, Default)]
 pub struct Spinner {
     cursors: Vec<Cursor>,
+    /// This task's memory, where its senders list themselves: then there are no cursors.
+    list: Option<Arc<Mapping>>,
     sockets: Vec<Arc<OwnedFd>>,
     /// Where messages of other hosts come.
     daemon: Option<Arc<OwnedFd>>,
@@ -76,6 +78,7 @@ impl Spinner {
     pub(super) fn renew(
         &self,
         rings: impl Iterator<Item = (Arc<Mapping>, Reader)>,
+        list: Option<Arc<Mapping>>,
         sockets: &[Arc<OwnedFd>],
     ) -> Self {
         let sockets = if sockets.len() > POLLED_SOCKETS_MAX { Vec::new() } else { sockets.to_vec() };
@@ -84,7 +87,8 @@ impl Spinner {
             Cursor { memory, at: at.into(), number: number.into() }
         };
         let (daemon, budget) = (self.daemon.clone(), self.budget.clone());
-        Self { cursors: rings.map(cursor).collect(), sockets, daemon, budget }
+        let cursors = if list.is_none() { rings.map(cursor).collect() } else { Vec::new() };
+        Self { cursors, list, sockets, daemon, budget }
     }
 
     /// With this socket of the daemon's.
@@ -115,10 +119,14 @@ impl Spinner {
     pub(super) fn in_force(&self) -> Duration {
         let origin = self.origin();
         let looks_at_daemon = origin == Origin::Daemon && self.daemon.is_some();
-        if self.cursors.is_empty() && self.sockets.is_empty() && !looks_at_daemon {
+        if !self.has_rings() && self.sockets.is_empty() && !looks_at_daemon {
             return Duration::ZERO;
         }
         if is_only_processor() { Duration::ZERO } else { self.wait(origin).budget() }
+    }
+
+    fn has_rings(&self) -> bool {
+        !self.cursors.is_empty() || self.list.is_some()
     }
 
     fn wait(&self, origin: Origin) -> &SpinThenPark {
@@ -138,6 +146,9 @@ impl Spinner {
     /// Whether there is a record.
     #[inline]
     pub fn is_ready(&self) -> bool {
+        if let Some(own) = &self.list {
+            return bell::is_listed(&**own);
+        }
         self.cursors.iter().any(|cursor| {
             let at = cursor.at.load(Ordering::Relaxed);
             let is_there = cursor.memory.load(at) == cursor.number.load(Ordering::Relaxed);
@@ -156,7 +167,7 @@ impl Spinner {
 
     /// Looks at all rings between two looks at the clock: a look at many takes long.
     fn looks(&self) -> usize {
-        RING_POLLS.checked_div(self.cursors.len()).unwrap_or(0).max(1)
+        RING_POLLS.checked_div(self.cursors.len().max(usize::from(self.list.is_some()))).unwrap_or(0).max(1)
     }
 
     /// Whether the descriptors may be readable; true once after each sleep.
@@ -184,7 +195,7 @@ impl Spinner {
     pub fn spin(&self, deadline: Option<Instant>) -> bool {
         let origin = self.origin();
         let daemon = self.daemon.as_ref().filter(|_| origin == Origin::Daemon);
-        if self.cursors.is_empty() && self.sockets.is_empty() && daemon.is_none() {
+        if !self.has_rings() && self.sockets.is_empty() && daemon.is_none() {
             return false;
         }
         if self.look() {
@@ -245,7 +256,7 @@ mod tests {
         let mut outbox = Outbox::new(1 << 20).unwrap();
         let (mut ring, at) = outbox.open_ring().unwrap();
         let reader = Reader::new(&**outbox.memory(), at.get()).unwrap();
-        let spinner = Spinner::default().renew([(outbox.memory().clone(), reader)].into_iter(), &[]);
+        let spinner = Spinner::default().renew([(outbox.memory().clone(), reader)].into_iter(), None, &[]);
         spinner.set_wake_time(Duration::from_micros(320));
         for expected in [800, 400, 200, 100, 100] {
             assert!(!spinner.spin(None));
@@ -261,7 +272,7 @@ mod tests {
     fn a_message_at_a_socket_ends_the_spin() {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let ours: Arc<OwnedFd> = Arc::new(ours.into());
-        let spinner = Spinner::default().renew(std::iter::empty(), std::slice::from_ref(&ours));
+        let spinner = Spinner::default().renew(std::iter::empty(), None, std::slice::from_ref(&ours));
         spinner.set_wake_time(Duration::from_secs(1));
         assert!(spinner.is_sleep_over() && !spinner.is_sleep_over());
         assert!(!spinner.spin(Some(Instant::now() + Duration::from_millis(1))), "nothing has come");
@@ -270,7 +281,7 @@ mod tests {
         spinner.set_wake_time(Duration::from_secs(1));
         assert!(spinner.spin(None) && spinner.is_sleep_over());
         // Polling that many would take longer than it saves.
-        let many = Spinner::default().renew(std::iter::empty(), &vec![ours; POLLED_SOCKETS_MAX + 1]);
+        let many = Spinner::default().renew(std::iter::empty(), None, &vec![ours; POLLED_SOCKETS_MAX + 1]);
         many.set_wake_time(Duration::from_secs(1));
         assert!(!many.spin(None));
     }
@@ -287,7 +298,7 @@ mod tests {
         let mut outbox = Outbox::new(1 << 20).unwrap();
         let (mut ring, at) = outbox.open_ring().unwrap();
         let reader = Reader::new(&**outbox.memory(), at.get()).unwrap();
-        let spinner = spinner.renew([(outbox.memory().clone(), reader)].into_iter(), &[]);
+        let spinner = spinner.renew([(outbox.memory().clone(), reader)].into_iter(), None, &[]);
         outbox.send_copy(&mut ring, MessageHeader::default(), &[]).unwrap();
         assert!(spinner.spin(None) && spinner.origin() == Origin::Near, "a neighbour has spoken since");
     }
@@ -299,7 +310,7 @@ mod tests {
         }
         let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let ours: Arc<OwnedFd> = Arc::new(ours.into());
-        let spinner = Spinner::default().renew(std::iter::empty(), &[ours]);
+        let spinner = Spinner::default().renew(std::iter::empty(), None, &[ours]);
         let looked = |origin, computes: bool| {
             spinner.expect(origin);
             spinner.set_wake_time(Duration::from_millis(4));

@@ -29,6 +29,8 @@ pub(super) struct Turns {
     /// Number of this task's team, 0 if it takes no turns.
     team: u32,
     page: Page,
+    /// The daemon knows that this task sends on direct routes.
+    is_direct: bool,
     sent: Vec<Tid>,
 }
 
@@ -66,6 +68,15 @@ impl Turns {
         }
     }
 
+    /// How many notices of changed groups the daemon has sent to tasks of this host.
+    #[inline]
+    pub(super) fn group_changes(&self) -> Option<u64> {
+        match &self.page {
+            Page::Mapped(view) => Some(view.group_changes()),
+            Page::Unknown | Page::Asked => None,
+        }
+    }
+
     /// A message was sent on a direct route.
     pub(super) fn note_receiver(&mut self, dst: Tid) {
         if self.are_taken && self.sent.len() < RECEIVERS_MAX && !self.sent.contains(&dst) {
@@ -86,7 +97,7 @@ impl Engine {
         if !self.hints.are_taken {
             return Ok(true);
         }
-        self.ask_for_page();
+        self.ask_for_page(true);
         let now = self.hints.now().filter(|now| now.is_of(self.hints.team)).map(Turn::epoch);
         let Some(epoch) = now.filter(|&epoch| self.peers.must_send_epoch(dst, epoch)) else {
             return Ok(true);
@@ -98,20 +109,25 @@ impl Engine {
     /// A task of another host has sent its host's epoch. If it is greater than this host's, the daemon gets a report.
     pub(super) fn receive_epoch(&mut self, src: Tid, count: i32, origin: i32) {
         let epoch = Turn { count: count.cast_unsigned(), origin: origin as u16, team: 0 };
-        self.ask_for_page();
+        self.ask_for_page(true);
         if src.host() != self.tid().host() && self.hints.now().is_none_or(|now| epoch.is_after(now)) {
             self.defer_request(&turns::Epoch { by: src, count: count.cast_unsigned(), origin });
         }
     }
 
-    fn ask_for_page(&mut self) {
-        if !matches!(self.hints.page, Page::Unknown) || !self.daemon_is_ours() {
+    /// Asks for the page, once, and once more when this task first sends on a direct route.
+    pub(super) fn ask_for_page(&mut self, direct: bool) {
+        let is_new = matches!(self.hints.page, Page::Unknown) || direct && !self.hints.is_direct;
+        if !is_new || !self.daemon_is_ours() {
             return;
         }
         if let Some(route) = &mut self.route {
             route.expect_descriptors();
-            self.hints.page = Page::Asked;
-            self.defer_request(&turns::Page {});
+            if matches!(self.hints.page, Page::Unknown) {
+                self.hints.page = Page::Asked;
+            }
+            self.hints.is_direct |= direct;
+            self.defer_request(&turns::Page { direct });
         }
     }
 

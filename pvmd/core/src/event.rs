@@ -390,6 +390,8 @@ pub enum Action {
         /// What it says from now on.
         turn: Turn,
     },
+    /// Count on that page that tasks of this host were notified of a change of a group.
+    CountGroupChange,
     /// Stop reading from a task: its receivers are slow.
     PauseReading {
         /// From which connection.

@@ -17,7 +17,7 @@ use std::time::Duration;
 #[test]
 fn tasks_can_read_whose_turn_it_is_and_the_epoch() {
     let mut h = Host::new(1);
-    h.r.ask(h.conn, &Page {});
+    h.r.ask(h.conn, &Page { direct: true });
     let Action::ShowTurn { turn } = h.r.action() else { panic!("the page says nothing") };
     assert_eq!(turn, Turn::default(), "all run");
     let Action::Send { conn, data, with: Attachment::Page, .. } = h.r.action() else { panic!("no page") };
@@ -44,7 +44,7 @@ fn a_task_knows_the_number_of_its_team() {
     let mut h = Host::new(1);
     let _ = h.start("b", 21);
     let (_, cookie) = h.start("a", 11);
-    h.r.ask(h.conn, &Page {});
+    h.r.ask(h.conn, &Page { direct: true });
     while h.r.pending() {
         h.r.action();
     }
@@ -204,7 +204,7 @@ fn where_others_are_stopped_a_team_that_sleeps_lends_its_slot_at_once_and_has_it
     let (_, third) = h.start("b", 21);
     let [first, second, other] =
         [(11, first), (12, second), (21, third)].map(|(pid, cookie)| h.enrol(pid, cookie));
-    h.r.ask(h.conn, &Page {});
+    h.r.ask(h.conn, &Page { direct: true });
     h.r.action();
     h.r.action();
     if h.runs[&21] {
@@ -390,7 +390,7 @@ fn who_computes_and_sends_on_direct_routes_takes_turns() {
     assert!(takes_turns_beside_one_that_computes(|h, [_, (_, cookie)]| {
         if !std::mem::replace(&mut goes_direct, true) {
             let conn = h.enrol(21, cookie);
-            h.r.ask(conn, &Page {});
+            h.r.ask(conn, &Page { direct: true });
             h.look();
         }
     }));

@@ -393,6 +393,7 @@ impl Running {
             Action::Send { conn, header, data, with } => return self.send_with(conn, header, data, with),
             Action::LendTo { conn } => self.lend_to(conn),
             Action::ShowTurn { turn } => driver.page.show(turn),
+            Action::CountGroupChange => driver.page.count_group_change(),
             Action::PauseReading { conn } => self.pause(conn, true),
             Action::ResumeReading { conn } => self.pause(conn, false),
             Action::Enrolled { conn } => {

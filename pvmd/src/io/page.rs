@@ -1,4 +1,4 @@
-//! The page on which tasks read whose turn it is.
+//! The page on which tasks read whose turn it is, and whether groups have changed.
 
 use crate::io::descriptors::Shared;
 use pvm_shm::page::Page;
@@ -12,6 +12,7 @@ use tracing::info;
 pub struct TurnPage {
     page: Option<Page>,
     shared: Option<Shared>,
+    group_changes: u64,
 }
 
 impl TurnPage {
@@ -23,6 +24,14 @@ impl TurnPage {
         }
         if let Some(page) = &self.page {
             page.set(turn.word());
+        }
+    }
+
+    /// Tasks of this host were notified of one more change of a group.
+    pub fn count_group_change(&mut self) {
+        self.group_changes += 1;
+        if let Some(page) = &self.page {
+            page.set_group_changes(self.group_changes);
         }
     }
 
@@ -53,5 +62,17 @@ mod tests {
         assert_eq!(Turn::from_word(view.get()), turn(1));
         page.show(turn(2));
         assert_eq!(Turn::from_word(view.get()), turn(2));
+    }
+
+    #[test]
+    fn what_is_given_away_counts_changes_of_groups() {
+        let mut page = TurnPage::default();
+        page.count_group_change();
+        page.show(Turn::default());
+        let view = View::new(page.descriptor().unwrap()[0].as_fd()).unwrap();
+        let before = view.group_changes();
+        page.count_group_change();
+        assert_ne!(view.group_changes(), before);
+        assert_eq!(Turn::from_word(view.get()), Turn::default());
     }
 }

@@ -413,7 +413,7 @@ fn what_only_this_system_says() {
     is(&Waiting { receivers: vec![TASK] }, Tmx::Waiting.tag(), body().ints([1, 0x40001]));
     is(&Asleep {}, Tmx::Asleep.tag(), body());
     is(&Awake {}, Tmx::Awake.tag(), body());
-    is(&Page {}, Tmx::Page.tag(), body());
+    is(&Page { direct: true }, Tmx::Page.tag(), body().int(1));
     let receivers = vec![Receiver { tid: Tid::from_raw(0x40002), bytes: 1 << 32 | 9 }];
     is(&Traffic { receivers }, Tmx::Traffic.tag(), body().ints([1, 0x40002, 1, 9]));
     is(&Activity { spin: 9, messages: 1 << 32, bytes: 7 }, Tmx::Activity.tag(), body().ints([9, 1, 0, 0, 7]));

@@ -53,8 +53,11 @@ requests! {
     /// It sleeps no more.
     Awake = Tmx::Awake; {}
 
-    /// The page that says whose turn it is.
-    Page = Tmx::Page; {}
+    /// The page that says whose turn it is, and when groups have changed.
+    Page = Tmx::Page; {
+        /// The caller sends on direct routes to other hosts.
+        direct: bool,
+    }
 
     /// How long the caller spins at present before it sleeps, and what it has sent.
     Activity = Tmx::Activity; {

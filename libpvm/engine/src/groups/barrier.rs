@@ -7,19 +7,22 @@
 //! memory also agree on a gate there in this way, which they use for the following barriers.
 
 use super::port::Port;
+use super::tree::Tree;
 use super::views::outdates;
-use super::{Client, check_name, marked, read_mark, tree};
+use super::{Client, check_name, marked, read_mark};
 use crate::{Error, Result};
 use pvm_wire::body::BodyReader;
 use pvm_wire::group::{Request, View, tag};
 use pvm_wire::{Message, PvmError, Tid};
 use std::ffi::OsStr;
+use std::sync::Arc;
 
 /// One member's part of a barrier.
 struct Place<'a> {
     name: &'a OsStr,
     view: &'a View,
     rank: usize,
+    tree: Tree,
 }
 
 impl Place<'_> {
@@ -57,10 +60,12 @@ impl<P: Port> Client<'_, P> {
                 None => {}
             }
             waiting_for = Some(view.turn);
-            let own = self.port.tid()?;
+            let own = self.own()?;
             let rank = view.members.iter().position(|&(_, tid)| tid == own).ok_or(PvmError::NotInGroup)?;
-            if self.synchronize(&Place { name, view: &view, rank })? {
+            let tree = Tree::new(view.members.iter().map(|&(_, tid)| tid), 0);
+            if self.synchronize(&Place { name, view: &view, rank, tree })? {
                 if let Some(view) = self.groups.views.get_mut(name) {
+                    let view = Arc::make_mut(view);
                     view.turn = view.turn.wrapping_add(1);
                 }
                 return Ok(());
@@ -73,13 +78,13 @@ impl<P: Port> Client<'_, P> {
     fn synchronize(&mut self, place: &Place<'_>) -> Result<bool> {
         let size = place.view.members.len();
         let mut memory = self.port.reach(place.tid(0));
-        for child in tree::children(place.rank, size) {
+        for child in place.tree.children(place.rank) {
             let Some([can_reach, _]) = self.receive_step(place, child, tag::ARRIVED)? else {
                 return Ok(false);
             };
             memory = memory.filter(|_| can_reach != 0);
         }
-        let gate = match tree::parent(place.rank) {
+        let gate = match place.tree.parent(place.rank) {
             Some(parent) => {
                 self.send_step(place, parent, tag::ARRIVED, [i32::from(memory.is_some()), 0])?;
                 let Some(gate) = self.receive_step(place, parent, tag::RELEASED)? else { return Ok(false) };
@@ -91,8 +96,8 @@ impl<P: Port> Client<'_, P> {
             }
             None => return Ok(false),
         };
-        // The largest subtrees first.
-        for child in tree::children(place.rank, size).into_iter().rev() {
+        // Other hosts first, and of them the largest subtrees.
+        for child in place.tree.children(place.rank).into_iter().rev() {
             self.send_step(place, child, tag::RELEASED, gate)?;
         }
         if let Some(memory) = memory.filter(|_| gate != [0; 2]) {

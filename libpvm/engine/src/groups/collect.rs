@@ -2,14 +2,15 @@
 //!
 //! With a member of the original's library the messages are the original's. Each element travels once.
 
-use super::mark::{self, Call, Mark};
+use super::mark::{self, Call, Elements, Mark};
 use super::port::Port;
 use super::reduce::Part;
 use super::{Client, check_name};
 use crate::Result;
 use pvm_wire::group::{View, tag as tags};
-use pvm_wire::{Message, PvmError, Tid};
+use pvm_wire::{Encoding, Message, PvmError, Tid};
 use std::ffi::OsStr;
+use std::sync::Arc;
 
 /// The members, the place of this task among them, and the format of their messages.
 struct Roster<'a> {
@@ -20,7 +21,7 @@ struct Roster<'a> {
     /// An instance is missing.
     gap: bool,
     /// If all have this system's library.
-    ours: Option<(Mark<'a>, View)>,
+    ours: Option<(Mark<'a>, Arc<View>)>,
     /// The program's tag.
     tag: i32,
 }
@@ -38,12 +39,12 @@ impl Roster<'_> {
 
 impl<P: Port> Client<'_, P> {
     /// The root is handed the elements of each instance: `None` stands for its own.
-    pub fn gather(
+    pub fn gather<'e>(
         &mut self,
         name: &OsStr,
         tag: i32,
         root: i32,
-        pack: &dyn Fn() -> Result<Vec<u8>>,
+        pack: &dyn Fn(Encoding) -> Result<Elements<'e>>,
         take: &mut dyn FnMut(usize, Option<Part<'_>>) -> Result<()>,
     ) -> Result<()> {
         check_name(name)?;
@@ -51,16 +52,16 @@ impl<P: Port> Client<'_, P> {
         self.recorded("gather", name, |client| client.gather_parts(name, call, pack, take))
     }
 
-    fn gather_parts(
+    fn gather_parts<'e>(
         &mut self,
         name: &OsStr,
         call: Call,
-        pack: &dyn Fn() -> Result<Vec<u8>>,
+        pack: &dyn Fn(Encoding) -> Result<Elements<'e>>,
         take: &mut dyn FnMut(usize, Option<Part<'_>>) -> Result<()>,
     ) -> Result<()> {
         let roster = self.roster(name, call)?;
         if roster.own != roster.root {
-            return self.send_elements(&roster, roster.root, roster.check(pack));
+            return self.send_elements(&roster, roster.root, |encoding| roster.check(|| pack(encoding)));
         }
         self.may_receive(&roster)?;
         let mut outcome = Ok(());
@@ -78,12 +79,12 @@ impl<P: Port> Client<'_, P> {
     }
 
     /// Each member is handed its elements of the root's: `None` stands for the root's own.
-    pub fn scatter(
+    pub fn scatter<'e>(
         &mut self,
         name: &OsStr,
         tag: i32,
         root: i32,
-        pack: &dyn Fn(usize) -> Result<Vec<u8>>,
+        pack: &dyn Fn(usize, Encoding) -> Result<Elements<'e>>,
         take: &mut dyn FnMut(usize, Option<Part<'_>>) -> Result<()>,
     ) -> Result<()> {
         check_name(name)?;
@@ -91,11 +92,11 @@ impl<P: Port> Client<'_, P> {
         self.recorded("scatter", name, |client| client.scatter_parts(name, call, pack, take))
     }
 
-    fn scatter_parts(
+    fn scatter_parts<'e>(
         &mut self,
         name: &OsStr,
         call: Call,
-        pack: &dyn Fn(usize) -> Result<Vec<u8>>,
+        pack: &dyn Fn(usize, Encoding) -> Result<Elements<'e>>,
         take: &mut dyn FnMut(usize, Option<Part<'_>>) -> Result<()>,
     ) -> Result<()> {
         let roster = self.roster(name, call)?;
@@ -106,14 +107,15 @@ impl<P: Port> Client<'_, P> {
         }
         let mut outcome = roster.check(|| Ok(()));
         for instance in (0..roster.tids.len()).filter(|&instance| instance != roster.root) {
-            let sent = self.send_elements(&roster, instance, roster.check(|| pack(instance)));
+            let pack = |encoding| roster.check(|| pack(instance, encoding));
+            let sent = self.send_elements(&roster, instance, pack);
             outcome = outcome.and(sent);
         }
         outcome.and_then(|()| take(roster.own, None))
     }
 
     fn roster<'n>(&mut self, name: &'n OsStr, call: Call) -> Result<Roster<'n>> {
-        let own = self.port.tid()?;
+        let own = self.own()?;
         let (members, ours): (Vec<(i32, Tid)>, _) = if self.server()?.ours {
             let view = self.view(name)?;
             let mark = Mark::new(name, call, &view, own);
@@ -134,11 +136,16 @@ impl<P: Port> Client<'_, P> {
     }
 
     /// Sends elements to a member. A member with this system's library gets a failure, too.
-    fn send_elements(&mut self, roster: &Roster<'_>, to: usize, elements: Result<Vec<u8>>) -> Result<()> {
+    fn send_elements<'e>(
+        &mut self,
+        roster: &Roster<'_>,
+        to: usize,
+        elements: impl FnOnce(Encoding) -> Result<Elements<'e>>,
+    ) -> Result<()> {
         let to = roster.tids[to];
         match &roster.ours {
             Some((mark, _)) => self.send_marked(to, mark, elements),
-            None => self.port.send(to, roster.tag, &elements?),
+            None => self.port.send(to, roster.tag, &elements(Encoding::Xdr)?),
         }
     }
 

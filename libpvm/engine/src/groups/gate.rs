@@ -7,7 +7,7 @@
 
 use super::port::Port;
 use super::views::outdates;
-use super::{Client, read_name};
+use super::{Client, Groups, read_name};
 use crate::{Error, Result};
 use pvm_shm::Mapping;
 use pvm_shm::gate::{Arrival, Gate, Round, SIZE_MAX, State};
@@ -36,6 +36,39 @@ struct Wait<'a> {
     round: Round,
 }
 
+/// A member at its gate.
+#[derive(Debug)]
+pub struct Passage {
+    view: Arc<View>,
+    gate: Gate,
+    arrival: Arrival,
+}
+
+impl Passage {
+    /// Waits at the gate, for a while; whether all have arrived, and none has to be notified.
+    pub fn is_passed(&self) -> bool {
+        match self.arrival {
+            Arrival::Complete { are_absent } => !are_absent,
+            Arrival::Early(round) => self.gate.wait(round, GATE_STAY) == State::Over,
+            Arrival::Closed => false,
+        }
+    }
+}
+
+impl Groups {
+    /// Arrives at the gate of a group whose members have met there before, if all are meant and nothing has changed: notices of changes
+    /// have been looked for.
+    pub fn arrive_at_gate(&self, name: &OsStr, count: i32) -> Option<Passage> {
+        let meeting = self.gates.get(name).filter(|meeting| meeting.is_open)?;
+        let view = self.views.get(name).filter(|view| view.epoch == meeting.epoch && view.barriers)?;
+        if count != -1 && usize::try_from(count) != Ok(view.members.len()) {
+            return None;
+        }
+        let gate = meeting.gate.clone();
+        Some(Passage { view: view.clone(), arrival: gate.arrive(), gate })
+    }
+}
+
 impl<P: Port> Client<'_, P> {
     /// Opens a gate in this task's memory, if possible. No member waits at an older gate of the group.
     pub fn open_gate(&mut self, name: &OsStr, size: usize) -> Option<u64> {
@@ -56,7 +89,13 @@ impl<P: Port> Client<'_, P> {
     pub fn pass_gate(&mut self, name: &OsStr, view: &View) -> Result<Option<bool>> {
         let meeting = self.groups.gates.get(name).filter(|it| it.is_open && it.epoch == view.epoch);
         let Some(gate) = meeting.map(|meeting| meeting.gate.clone()) else { return Ok(None) };
-        let state = match gate.arrive() {
+        let arrival = gate.arrive();
+        self.leave_gate(name, view, gate, arrival).map(Some)
+    }
+
+    /// Waits at a gate as long as it takes after an arrival; `false` if it was closed before all arrived.
+    fn leave_gate(&mut self, name: &OsStr, view: &View, gate: Gate, arrival: Arrival) -> Result<bool> {
+        let state = match arrival {
             Arrival::Complete { are_absent } => {
                 self.notify_absent(name, view, are_absent)?;
                 State::Over
@@ -68,7 +107,13 @@ impl<P: Port> Client<'_, P> {
         if let Some(meeting) = self.groups.gates.get_mut(name) {
             meeting.is_open = is_over;
         }
-        Ok(Some(is_over))
+        Ok(is_over)
+    }
+
+    /// Goes on with a barrier that a member has begun at its gate.
+    pub fn go_on_with_barrier(&mut self, name: &OsStr, count: i32, passage: Passage) -> Result<()> {
+        let Passage { view, gate, arrival } = passage;
+        if self.leave_gate(name, &view, gate, arrival)? { Ok(()) } else { self.barrier(name, count) }
     }
 
     fn wait_at_gate(&mut self, wait: &Wait<'_>) -> Result<State> {
@@ -112,7 +157,7 @@ impl<P: Port> Client<'_, P> {
         if !are_absent {
             return Ok(());
         }
-        let own = self.port.tid()?;
+        let own = self.own()?;
         let body = BodyWriter::new().str(name).finish();
         let others = view.members.iter().map(|&(_, tid)| tid).filter(|&tid| tid != own);
         self.port.send_all(&others.collect::<Vec<_>>(), tag::MOVED, &body)

@@ -12,7 +12,8 @@ use crate::groups::Part;
 use crate::{Error, Result};
 use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::group::{View, tag as tags};
-use pvm_wire::{Message, PvmError, Tid};
+use pvm_wire::{Encoding, Message, PvmError, Tid};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::time::{Duration, Instant};
@@ -50,6 +51,9 @@ pub struct Call {
     /// The instance of the root.
     pub root: i32,
 }
+
+/// Elements of one member, as bytes.
+pub type Elements<'a> = Cow<'a, [u8]>;
 
 /// A message between members, taken apart.
 struct MemberMessage<'a> {
@@ -89,22 +93,30 @@ pub fn elements(message: &Message) -> Result<Part<'_>> {
 
 impl<P: Port> Client<'_, P> {
     /// Sends elements to a member, or that there are none, and returns their outcome.
-    pub fn send_marked(&mut self, to: Tid, mark: &Mark<'_>, elements: Result<Vec<u8>>) -> Result<()> {
+    pub fn send_marked<'e>(
+        &mut self,
+        to: Tid,
+        mark: &Mark<'_>,
+        elements: impl FnOnce(Encoding) -> Result<Elements<'e>>,
+    ) -> Result<()> {
+        let is_near = self.own()?.to_host() == to.to_host();
+        let encoding = if is_near { Encoding::Raw } else { Encoding::Xdr };
+        let elements = elements(encoding);
         let code = elements.as_ref().err().map_or(0, |error| error.code().code());
-        let mut body = BodyWriter::new()
+        let head = BodyWriter::with_room(mark.name.len() + 32)
             .str(mark.name)
             .ints([mark.call.tag, mark.call.root, mark.epoch, i32::from(mark.is_new), code])
             .finish();
-        body.extend(elements.as_deref().unwrap_or_default());
-        self.port.send(to, mark.call.what, &body)?;
+        let data = elements.as_deref().unwrap_or_default();
+        self.port.send_encoded(to, mark.call.what, encoding, [&head, data])?;
         elements.map(drop)
     }
 
     /// A member's message with this mark, not from before the last barrier of all.
     pub fn receive_marked(&mut self, from: Tid, mark: &Mark<'_>, view: &View) -> Result<Message> {
         let message = self.receive_while_member(mark.name, from, false, &|message| {
-            let sent = MemberMessage::of(message).filter(|_| message.src == from).map(|sent| sent.mark);
-            sent.is_some_and(|sent| {
+            let sent = if message.src == from { MemberMessage::of(message) } else { None };
+            sent.map(|sent| sent.mark).is_some_and(|sent| {
                 sent.name == mark.name && sent.call == mark.call && sent.epoch >= view.settled
             })
         })?;
@@ -117,7 +129,7 @@ impl<P: Port> Client<'_, P> {
     /// Whether this task may receive in a call: not if it has given up in such a call since the last barrier of all, nor if it
     /// has joined after a loss, since others may have sent before they knew of it.
     pub fn may_receive_marked(&mut self, mark: &Mark<'_>, view: &View) -> Result<()> {
-        let own = self.port.tid()?;
+        let own = self.own()?;
         let given_up = self.groups.given_up.get(mark.name);
         let has =
             given_up.is_some_and(|(settled, calls)| *settled == view.settled && calls.contains(&mark.call));
@@ -165,6 +177,10 @@ impl<P: Port> Client<'_, P> {
         all: bool,
         is_wanted: &dyn Fn(&Message) -> bool,
     ) -> Result<Message> {
+        // What is there is taken without a look at the view, for which the system may have to be asked.
+        if let Some(message) = self.port.take_now(&mut |message| is_wanted(message))? {
+            return Ok(message);
+        }
         let keeper = self.server()?.tid;
         loop {
             let known = self.view(name)?;

@@ -16,7 +16,9 @@ mod steps_tests;
 mod tree;
 mod views;
 
-pub use port::{Port, Until, header};
+pub use gate::Passage;
+pub use mark::Elements;
+pub use port::{Notices, Port, Until, encoded, header};
 pub use reduce::{Operand, Part};
 
 use crate::Result;
@@ -25,6 +27,7 @@ use pvm_wire::group::{Request, View};
 use pvm_wire::{Message, PvmError, Tid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// The group server, as one task has found it.
@@ -40,7 +43,7 @@ pub struct Server {
 #[derive(Debug, Default)]
 pub struct Groups {
     server: Option<Server>,
-    views: BTreeMap<OsString, View>,
+    views: BTreeMap<OsString, Arc<View>>,
     /// Where members meet in shared memory.
     gates: BTreeMap<OsString, gate::Meeting>,
     /// In which calls of which groups this task gave up on what other members say, and since when all had met then.
@@ -54,17 +57,39 @@ impl Groups {
     }
 }
 
+impl Groups {
+    /// The other members of a group of which `own` is one, if they are known: notices of changes have been looked for.
+    pub fn others_than(&self, own: Tid, name: &OsStr) -> Option<impl Iterator<Item = Tid>> {
+        let server = self.server.filter(|server| server.ours && server.found_by == own);
+        let view = server.and_then(|_| self.views.get(name)).filter(|view| view.has(own))?.clone();
+        if view.members.len() < 2 {
+            return None;
+        }
+        let others = (0..view.members.len()).map(move |place| view.members[place].1);
+        Some(others.filter(move |&tid| tid != own))
+    }
+}
+
 /// A task that makes a group call.
 pub struct Client<'a, P> {
     port: &'a mut P,
     groups: &'a mut Groups,
     deadline: Option<Instant>,
+    own: Option<Tid>,
 }
 
 impl<'a, P: Port> Client<'a, P> {
     /// A call that waits for the server until the deadline, if there is one.
     pub fn new(port: &'a mut P, groups: &'a mut Groups, deadline: Option<Instant>) -> Self {
-        Self { port, groups, deadline }
+        Self { port, groups, deadline, own: None }
+    }
+
+    /// This task.
+    fn own(&mut self) -> Result<Tid> {
+        match self.own {
+            Some(own) => Ok(own),
+            None => Ok(*self.own.insert(self.port.tid()?)),
+        }
     }
 
     fn until(&self) -> Until {
@@ -144,7 +169,7 @@ impl<'a, P: Port> Client<'a, P> {
 
     /// The instance of this task.
     pub fn own_instance(&mut self, name: &OsStr) -> Result<i32> {
-        let own = self.port.tid()?;
+        let own = self.own()?;
         self.instance_of(name, own)
     }
 
@@ -183,7 +208,7 @@ impl<'a, P: Port> Client<'a, P> {
 
     /// All members but this task.
     fn others(&mut self, name: &OsStr) -> Result<Vec<Tid>> {
-        let own = self.port.tid()?;
+        let own = self.own()?;
         let mut others = self.members_as_known(name, own)?;
         others.retain(|&tid| tid != own);
         if others.is_empty() { Err(PvmError::NoInst.into()) } else { Ok(others) }
@@ -195,7 +220,7 @@ impl<'a, P: Port> Client<'a, P> {
         if self.server()?.ours {
             let view = self.view(name)?;
             if view.has(own) {
-                return Ok(view.members.into_iter().map(|(_, tid)| tid).collect());
+                return Ok(view.members.iter().map(|&(_, tid)| tid).collect());
             }
         }
         self.members(name)

@@ -21,6 +21,17 @@ pub enum Until {
     Time(Instant),
 }
 
+/// Where notices of the keeper may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notices {
+    /// None has come since the last look.
+    Nowhere,
+    /// In the queue: the system need not be asked.
+    Queued,
+    /// Where the system has to be asked for them, too.
+    Anywhere,
+}
+
 impl Until {
     /// The time that is left.
     pub fn wait(self) -> Wait {
@@ -48,6 +59,16 @@ pub trait Port {
     fn send_all(&mut self, to: &[Tid], tag: i32, body: &[u8]) -> Result<()> {
         to.iter().try_for_each(|&to| self.send(to, tag, body))
     }
+    /// Sends a body of two parts in this encoding, in the context of groups.
+    fn send_encoded(&mut self, to: Tid, tag: i32, encoding: Encoding, parts: [&[u8]; 2]) -> Result<()>;
+    /// Where notices of the keeper may be.
+    fn notices(&mut self) -> Notices {
+        Notices::Anywhere
+    }
+    /// Takes the first message of this context that is wanted, if it is there and the system need not be asked.
+    fn take_now(&mut self, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option<Message>> {
+        self.wait(Until::Now, wanted)
+    }
     /// Takes the first message of this context that is wanted; `None` when the time is over.
     fn wait(&mut self, until: Until, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option<Message>>;
     /// The memory of a task of this host, if this one can reach it.
@@ -70,7 +91,12 @@ pub trait Port {
 
 /// The header of a message between members, or to the server.
 pub fn header(tag: i32) -> MessageHeader {
-    MessageHeader { encoding: Encoding::Xdr.word(), tag, context: CONTEXT, wait_id: 0, checksum: 0 }
+    encoded(tag, Encoding::Xdr)
+}
+
+/// The same, of a body in this encoding.
+pub fn encoded(tag: i32, encoding: Encoding) -> MessageHeader {
+    MessageHeader { encoding: encoding.word(), tag, context: CONTEXT, wait_id: 0, checksum: 0 }
 }
 
 impl Port for Engine {
@@ -97,6 +123,19 @@ impl Port for Engine {
 
     fn send_all(&mut self, to: &[Tid], tag: i32, body: &[u8]) -> Result<()> {
         self.multicast(to, header(tag), Payload::Parts(&[body]))
+    }
+
+    fn send_encoded(&mut self, to: Tid, tag: i32, encoding: Encoding, parts: [&[u8]; 2]) -> Result<()> {
+        Engine::send(self, to, encoded(tag, encoding), Payload::Parts(&parts))
+    }
+
+    fn notices(&mut self) -> Notices {
+        Engine::notices(self)
+    }
+
+    fn take_now(&mut self, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option<Message>> {
+        self.keep_members();
+        self.take_of_members_now(wanted)
     }
 
     fn wait(&mut self, until: Until, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option<Message>> {

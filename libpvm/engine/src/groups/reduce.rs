@@ -1,11 +1,11 @@
 //! Reductions: the arrays of all members become one, at the member called root.
 
-use super::mark::{self, Call, Mark};
+use super::mark::{self, Call, Elements, Mark};
 use super::port::Port;
-use super::{Client, check_name, tree};
+use super::tree::Tree;
+use super::{Client, check_name};
 use crate::Result;
 use pvm_wire::group::{Settler, View, tag as tags};
-use pvm_wire::tuned::GROUP_TREE_FROM;
 use pvm_wire::{Encoding, Message, PvmError, Tid};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -28,8 +28,8 @@ impl<'a> Part<'a> {
 
 /// The array of one member, into which others' are reduced.
 pub trait Operand {
-    /// The elements in XDR.
-    fn pack(&self) -> Result<Vec<u8>>;
+    /// The elements in XDR, or as they are in memory.
+    fn pack(&self, encoding: Encoding) -> Result<Elements<'_>>;
     /// Reduces others into these.
     fn fold(&mut self, other: Part<'_>) -> Result<()>;
     /// Takes others in their place.
@@ -38,8 +38,8 @@ pub trait Operand {
 
 /// The senders and receivers of a reduction.
 ///
-/// The members of the last barrier of all (the view's settlers) form a tree whose top is the root, if they are many; members that
-/// joined later, or all if the tree would be small, send to the root. The tree stays as it is until the next barrier of all, even if
+/// The members of the last barrier of all (the view's settlers) form a tree whose top is the root; members that joined later, or all
+/// if the root did, send to the root. The tree stays as it is until the next barrier of all, even if
 /// a member of it is lost: so each member receives from exactly those that send to it, whatever changes each has learned of.
 struct Plan {
     /// The members from which this task receives, and whether each sends for others, too.
@@ -54,7 +54,7 @@ impl Plan {
     fn new(view: &View, own: Tid, root: Tid) -> Self {
         let settlers = &view.settlers;
         let place = |tid| settlers.iter().position(|settler| settler.tid == tid && !settler.lost);
-        let top = place(root).filter(|_| settlers.len() >= GROUP_TREE_FROM);
+        let top = place(root);
         let mut plan = Self { below: Vec::new(), above: Some(root), is_broken: false };
         if let Some((top, place)) = top.zip(place(own)) {
             plan.take_place(view, top, place);
@@ -73,20 +73,28 @@ impl Plan {
 
     /// In the tree.
     fn take_place(&mut self, view: &View, top: usize, place: usize) {
-        let size = view.settlers.len();
-        let settler = |rank: usize| view.settlers[(rank + top) % size];
-        let rank = (place + size - top) % size;
-        for child in tree::children(rank, size) {
-            let has_children = !tree::children(child, size).is_empty();
-            if may_have_sent(view, settler(child)) {
-                self.below.push((settler(child).tid, has_children));
+        let settlers = &view.settlers;
+        let host = settlers[top].tid.to_host();
+        if settlers.iter().all(|settler| settler.tid.to_host() == host) {
+            // All send to the root, whose messages these are.
+            if place == top {
+                let senders = settlers.iter().filter(|it| may_have_sent(view, **it));
+                self.below.extend(senders.map(|settler| (settler.tid, false)));
+            }
+            return;
+        }
+        let tree = Tree::new(settlers.iter().map(|settler| settler.tid), top);
+        for child in tree.children(place) {
+            let has_children = tree.has_children(child);
+            if may_have_sent(view, settlers[child]) {
+                self.below.push((settlers[child].tid, has_children));
             } else {
                 self.is_broken |= has_children;
             }
         }
-        if let Some(parent) = tree::parent(rank) {
-            self.above = Some(settler(parent).tid);
-            self.is_broken |= settler(parent).lost;
+        if let Some(parent) = tree.parent(place) {
+            self.above = Some(settlers[parent].tid);
+            self.is_broken |= settlers[parent].lost;
         }
     }
 }
@@ -112,7 +120,7 @@ impl<P: Port> Client<'_, P> {
     ) -> Result<()> {
         if self.server()?.ours {
             let view = self.view(name)?;
-            let own = self.port.tid()?;
+            let own = self.own()?;
             if !view.has(own) {
                 return Err(PvmError::NotInGroup.into());
             }
@@ -142,8 +150,7 @@ impl<P: Port> Client<'_, P> {
             outcome = self.fold_all(&plan.below, view, mark, operand);
         }
         let Some(above) = plan.above else { return outcome };
-        let elements = outcome.and_then(|()| operand.pack());
-        self.send_marked(above, mark, elements)
+        self.send_marked(above, mark, |encoding| outcome.and_then(|()| operand.pack(encoding)))
     }
 
     /// Reduces the others' elements. Their messages are received even after a failure, or the next reduction would receive them.
@@ -180,7 +187,7 @@ impl<P: Port> Client<'_, P> {
         root: i32,
         operand: &mut dyn Operand,
     ) -> Result<()> {
-        let own = self.port.tid()?;
+        let own = self.own()?;
         self.own_instance(name)?;
         let root = self.tid_of(name, root)?;
         let members: BTreeSet<Tid> = self.members(name)?.into_iter().collect();
@@ -195,7 +202,7 @@ impl<P: Port> Client<'_, P> {
         }
         let next = if coordinator == own { root } else { coordinator };
         if next != own {
-            self.port.send(next, tag, &operand.pack()?)?;
+            self.port.send(next, tag, &operand.pack(Encoding::Xdr)?)?;
         }
         if root == own {
             if coordinator != own {

@@ -17,7 +17,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(2), Duration::from_m
 impl<P: Port> Client<'_, P> {
     /// The server; on the original daemon it is started if there is none.
     pub fn server(&mut self) -> Result<Server> {
-        let own = self.port.tid()?;
+        let own = self.own()?;
         if let Some(server) = self.groups.server.filter(|server| server.found_by == own) {
             return Ok(server);
         }
@@ -32,7 +32,7 @@ impl<P: Port> Client<'_, P> {
 
     /// The tid in the mailbox.
     fn look_up(&mut self) -> Result<Option<Tid>> {
-        let get = Get { tid: self.port.tid()?, class: CLASS.into(), index: 0, flags: Flags::DEFAULT };
+        let get = Get { tid: self.own()?, class: CLASS.into(), index: 0, flags: Flags::DEFAULT };
         let Ok(found) = self.port.answer(&get)? else { return Ok(None) };
         let message = found.message.open()?;
         Ok(Some(Tid::from_raw(BodyReader::new(&message.body).int()?)))

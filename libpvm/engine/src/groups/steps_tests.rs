@@ -5,7 +5,7 @@
 //! earliest. The clock that is furthest at the end tells how many steps the call takes.
 
 use super::port::{Port, Until};
-use super::{Client, Groups, Operand, Part};
+use super::{Client, Elements, Groups, Operand, Part};
 use crate::{Error, Result};
 use pvm_wire::body::BodyWriter;
 use pvm_wire::calls::mailbox::{Found, Get};
@@ -13,7 +13,7 @@ use pvm_wire::calls::nested::Nested;
 use pvm_wire::calls::{Answer, Call, Request as _};
 use pvm_wire::group::{CLASS, Request, Settler, View, keeper};
 use pvm_wire::spawn::SpawnRequest;
-use pvm_wire::{Message, PvmError, Tid};
+use pvm_wire::{Encoding, Message, PvmError, Tid};
 use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::sync::{Arc, Condvar, Mutex};
@@ -37,13 +37,18 @@ struct Member {
     asked: usize,
 }
 
+/// Each member is alone on its host.
 fn tid(rank: usize) -> Tid {
-    Tid::from_raw(0x40001 + rank as i32)
+    Tid::from_raw((rank as i32 + 2) << 18 | 1)
+}
+
+fn rank_of(tid: Tid) -> usize {
+    (tid.raw() >> 18) as usize - 2
 }
 
 impl Member {
     fn deliver(&self, to: Tid, src: Tid, sent: u64, tag: i32, body: Vec<u8>) {
-        let queue = &self.queues[(to.raw() - tid(0).raw()) as usize];
+        let queue = &self.queues[rank_of(to)];
         let message = Message { src, dst: to, header: super::header(tag), body: body.into() };
         queue.messages.lock().unwrap().push_back((sent, message));
         queue.come.notify_all();
@@ -106,9 +111,13 @@ impl Port for Member {
         Ok(())
     }
 
+    fn send_encoded(&mut self, to: Tid, tag: i32, _encoding: Encoding, parts: [&[u8]; 2]) -> Result<()> {
+        self.send(to, tag, &parts.concat())
+    }
+
     fn wait(&mut self, until: Until, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option<Message>> {
         let queues = Arc::clone(&self.queues);
-        let queue = &queues[(self.tid.raw() - tid(0).raw()) as usize];
+        let queue = &queues[rank_of(self.tid)];
         let mut messages = queue.messages.lock().unwrap();
         loop {
             if let Some(index) = messages.iter().position(|(_, message)| wanted(message)) {
@@ -174,8 +183,9 @@ fn small_thread<'scope, T: Send + 'scope>(
 struct Number(i32);
 
 impl Operand for Number {
-    fn pack(&self) -> Result<Vec<u8>> {
-        Ok(BodyWriter::new().int(self.0).finish())
+    fn pack(&self, encoding: Encoding) -> Result<Elements<'_>> {
+        assert_eq!(encoding, Encoding::Xdr, "for another host");
+        Ok(BodyWriter::new().int(self.0).finish().into())
     }
 
     fn fold(&mut self, other: Part<'_>) -> Result<()> {

@@ -1,32 +1,98 @@
-//! Senders and receivers in a call of all members: a binomial tree over their ranks, rank 0 at its top.
+//! Senders and receivers in a call of all members. On each host one member is the leader, to which the others there send; the leaders form a
+//! binomial tree, with the leader that the call is about at its top. So one message goes between two hosts, and none waits for another
+//! on its own host: where members are more than processors, a member that waits for others before it sends costs a context switch.
 //!
-//! A message down the tree takes one step; a member sends one message per step. So after `k` steps up to `2^k` members
-//! know what rank 0 knows, and the other way round.
+//! A message down the tree of leaders takes one step; a leader sends one message per step. So after `k` steps up to `2^k` leaders
+//! know what the top knows, and the other way round.
+
+use pvm_wire::Tid;
+use std::collections::BTreeMap;
 
 /// The one above `rank`; `None` for rank 0.
-pub fn parent(rank: usize) -> Option<usize> {
+fn parent(rank: usize) -> Option<usize> {
     // Without its lowest bit.
     (rank > 0).then(|| rank & (rank - 1))
 }
 
 /// Those directly below `rank` among `size`, nearest first: the order in which they are ready when all is gathered.
-pub fn children(rank: usize, size: usize) -> Vec<usize> {
+fn children(rank: usize, size: usize) -> impl DoubleEndedIterator<Item = usize> {
     let bits = if rank == 0 { usize::BITS } else { rank.trailing_zeros() };
-    (0..bits).map(|bit| rank | 1 << bit).take_while(|&child| child < size).collect()
+    let count = (0..bits).take_while(|&bit| rank | 1 << bit < size).count() as u32;
+    (0..count).map(move |bit| rank | 1 << bit)
+}
+
+/// The tree over the places of tasks in a list.
+#[derive(Debug)]
+pub struct Tree {
+    /// The leader of each place's host, as a rank among the leaders.
+    rank_of: Vec<usize>,
+    /// The places of the leaders, the top first.
+    leaders: Vec<usize>,
+}
+
+impl Tree {
+    /// The tree with the task at the place `top` at its top.
+    pub fn new(tids: impl ExactSizeIterator<Item = Tid> + Clone, top: usize) -> Self {
+        let mut leaders = vec![top];
+        let top_host = tids.clone().nth(top).map(Tid::to_host);
+        let mut ranks: BTreeMap<_, _> = top_host.map(|host| (host, 0)).into_iter().collect();
+        // From the top on, so that not always the same hosts are near it.
+        let size = tids.len();
+        let all = tids.clone().enumerate().cycle().skip(top).take(size);
+        for (place, tid) in all {
+            ranks.entry(tid.to_host()).or_insert_with(|| {
+                leaders.push(place);
+                leaders.len() - 1
+            });
+        }
+        let rank_of = tids.map(|tid| ranks.get(&tid.to_host()).copied().unwrap_or(0)).collect();
+        Self { rank_of, leaders }
+    }
+
+    fn leads(&self, place: usize) -> Option<usize> {
+        let &rank = self.rank_of.get(place)?;
+        (self.leaders.get(rank) == Some(&place)).then_some(rank)
+    }
+
+    /// The place above this one; `None` for the top.
+    pub fn parent(&self, place: usize) -> Option<usize> {
+        let above = match self.leads(place) {
+            Some(rank) => parent(rank)?,
+            None => *self.rank_of.get(place)?,
+        };
+        self.leaders.get(above).copied()
+    }
+
+    /// Whether there are any below this one.
+    pub fn has_children(&self, place: usize) -> bool {
+        self.leads(place).is_some_and(|rank| {
+            let here = self.rank_of.iter().filter(|&&of| of == rank).take(2).count();
+            here > 1 || children(rank, self.leaders.len()).next().is_some()
+        })
+    }
+
+    /// The places directly below this one: those of its host, then other leaders, nearest first.
+    pub fn children(&self, place: usize) -> Vec<usize> {
+        let Some(own) = self.leads(place) else { return Vec::new() };
+        let here = self.rank_of.iter().enumerate().filter(|&(other, &rank)| rank == own && other != place);
+        let leaders = children(own, self.leaders.len()).filter_map(|rank| self.leaders.get(rank).copied());
+        here.map(|(other, _)| other).chain(leaders).collect()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pvm_wire::HostIndex;
 
     /// When each rank has all that is below it, if everyone receives one message per step.
     fn gathered(rank: usize, size: usize) -> usize {
-        children(rank, size).into_iter().fold(0, |busy, child| busy.max(gathered(child, size)) + 1)
+        children(rank, size).fold(0, |busy, child| busy.max(gathered(child, size)) + 1)
     }
 
     /// When the last rank below this one knows it, if everyone sends one message per step, the farthest child first.
     fn spread(rank: usize, size: usize, knows: usize) -> usize {
-        let sent = children(rank, size).into_iter().rev().enumerate();
+        let sent = children(rank, size).rev().enumerate();
         sent.map(|(number, child)| spread(child, size, knows + number + 1)).max().unwrap_or(knows)
     }
 
@@ -34,18 +100,40 @@ mod tests {
         size.next_power_of_two().trailing_zeros() as usize
     }
 
+    /// So many tasks, on the hosts in turn.
+    fn tasks(size: usize, hosts: usize) -> impl ExactSizeIterator<Item = Tid> + Clone {
+        (0..size).map(move |place| {
+            HostIndex::new((place % hosts + 1) as u32).unwrap().task((place / hosts + 1) as u32)
+        })
+    }
+
     #[test]
-    fn every_rank_has_one_place_in_the_tree() {
-        for size in 1..=512 {
-            let mut seen = vec![0; size];
-            for rank in 0..size {
-                for child in children(rank, size) {
-                    assert_eq!(parent(child), Some(rank));
-                    seen[child] += 1;
+    fn every_place_is_once_in_the_tree() {
+        for (size, hosts) in [(1, 1), (2, 1), (64, 1), (5, 2), (64, 3), (100, 7), (512, 512)] {
+            for top in [0, size / 3, size - 1] {
+                let tree = Tree::new(tasks(size, hosts), top);
+                let mut seen = vec![0; size];
+                for place in 0..size {
+                    for child in tree.children(place) {
+                        assert_eq!(tree.parent(child), Some(place));
+                        seen[child] += 1;
+                    }
                 }
+                assert_eq!((seen[top], tree.parent(top)), (0, None));
+                seen[top] = 1;
+                assert!(seen.iter().all(|&count| count == 1), "{size} on {hosts}: {seen:?}");
             }
-            assert_eq!(seen[0], 0);
-            assert!(seen[1..].iter().all(|&count| count == 1), "{size}: {seen:?}");
+        }
+    }
+
+    #[test]
+    fn one_message_goes_to_each_other_host() {
+        for top in 0..12 {
+            let (tids, tree) = (tasks(12, 4).collect::<Vec<_>>(), Tree::new(tasks(12, 4), top));
+            let links = (0..12).filter_map(|place| Some((place, tree.parent(place)?)));
+            let between = links.filter(|&(a, b)| tids[a].to_host() != tids[b].to_host());
+            assert_eq!(between.count(), 3);
+            assert!(tree.children(top).len() >= 2 + 2, "its own host's, and leaders");
         }
     }
 

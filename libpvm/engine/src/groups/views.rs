@@ -1,13 +1,14 @@
 //! Views of groups: fetched once, and valid until the keeper's notice.
 
 use super::mark::is_older;
-use super::port::{Port, Until};
+use super::port::{Notices, Port, Until};
 use super::{Client, read_mark, server};
 use crate::Result;
 use pvm_wire::body::BodyReader;
 use pvm_wire::group::{Request, View, tag};
 use pvm_wire::{Message, Tid};
 use std::ffi::OsStr;
+use std::sync::Arc;
 
 /// A notice of the keeper: the group that has changed, and its new epoch.
 fn read_notice(body: &[u8]) -> Option<(&OsStr, i32)> {
@@ -23,14 +24,19 @@ pub fn outdates(message: &Message, server: Tid, name: &OsStr, view: &View) -> bo
 
 impl<P: Port> Client<'_, P> {
     /// The group as it is now.
-    pub fn view(&mut self, name: &OsStr) -> Result<View> {
+    pub fn view(&mut self, name: &OsStr) -> Result<Arc<View>> {
         let keeper = self.server()?.tid;
         // Notices of a gate are for waiting members only.
         let mut notice = |message: &Message| match message.header.tag {
             tag::CHANGED => message.src == keeper,
             other => other == tag::MOVED,
         };
-        while let Some(message) = self.wait(Until::Now, &mut notice)? {
+        let place = self.port.notices();
+        while let Some(message) = match place {
+            Notices::Nowhere => None,
+            Notices::Queued => self.port.take_now(&mut notice)?,
+            Notices::Anywhere => self.wait(Until::Now, &mut notice)?,
+        } {
             if message.header.tag == tag::CHANGED {
                 self.forget_view(&message.body);
             }
@@ -40,7 +46,7 @@ impl<P: Port> Client<'_, P> {
         }
         let answer = self.ask(Request::View(name))?;
         let view = match View::decode(&answer.body)? {
-            Ok(view) => view,
+            Ok(view) => Arc::new(view),
             Err(code) => return Err(server::check(code).err().unwrap_or_else(crate::Error::lost)),
         };
         self.groups.views.insert(name.to_owned(), view.clone());

@@ -23,7 +23,9 @@ use pvm_wire::calls::spawn::CancelBatch;
 use pvm_wire::calls::tasks::{
     Adopt, Adopted, Context, ListTasks, Multicast, SendSignal, SetSinks, SinkItem, TaskStatus,
 };
-use pvm_wire::calls::turns::{Activity, Epoch, History, JoinTeam, NoticesTaken, Traffic, Turns, Waiting};
+use pvm_wire::calls::turns::{
+    Activity, Epoch, History, JoinTeam, NoticesTaken, Page, Traffic, Turns, Waiting,
+};
 use pvm_wire::codes::{BATCH_TAG, Sm, Tm, Tmx};
 use pvm_wire::daemon::{Blob, DaemonMsg, MasterRequest, PeerRequest, ToMaster};
 use pvm_wire::queue::QueueRequest;
@@ -117,7 +119,7 @@ impl Core {
                 let epoch = Epoch::decode(body)?;
                 self.teams(|teams, tasks, at| teams.on_told_epoch(tid, &epoch, tasks, at));
             }
-            Tmx::Page => self.on_page_wanted(tid),
+            Tmx::Page => self.on_page_wanted(tid, Page::decode(body)?.direct),
             Tmx::Incidents => self.on_incidents_wanted(tid, to, Request::decode(body)?),
             Tmx::DiscardLogs => self.on_discard_logs_request(to),
             Tmx::Loads => self.on_list_loads(to),

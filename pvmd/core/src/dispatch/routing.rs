@@ -189,6 +189,10 @@ impl Core {
                 self.deliver(conn.map_or(Source::Daemon, Source::Conn), src, dst, header.flags, data.clone());
             }
         }
+        // Behind the notices: a task that sees the count finds its notice at its socket.
+        if (context, tag) == (group::CONTEXT, group::tag::CHANGED) {
+            self.out.act(Action::CountGroupChange);
+        }
     }
 
     /// Hands a piece to a local task, or keeps it until the task has enrolled.

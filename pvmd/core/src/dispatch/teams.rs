@@ -35,11 +35,14 @@ impl Core {
     }
 
     /// A task wants to read the page. There is none before somebody does.
-    pub(crate) fn on_page_wanted(&mut self, tid: Tid) {
+    pub(crate) fn on_page_wanted(&mut self, tid: Tid, direct: bool) {
         let Some((team, conn)) = self.tasks.get(tid).and_then(|task| Some((task.team, task.conn?))) else {
             return;
         };
-        if let Some(turn) = self.teams.first_reader(team) {
+        if direct {
+            self.teams.goes_direct(team);
+        }
+        if let Some(turn) = self.teams.first_reader() {
             self.out.act(Action::ShowTurn { turn });
         }
         let (header, data) = self.fragment_to_library(tid, Tcx::Page, &[]);

@@ -87,9 +87,13 @@ impl Teams {
         (turn != shown).then(|| *self.shown.insert(turn))
     }
 
-    /// A task of this team is about to read the page: what that says, if there is none yet.
-    pub fn first_reader(&mut self, team: TeamId) -> Option<Turn> {
+    /// A task of this team sends on direct routes.
+    pub fn goes_direct(&mut self, team: TeamId) {
         self.scheduler.goes_direct(team);
+    }
+
+    /// A task is about to read the page: what that says, if there is none yet.
+    pub fn first_reader(&mut self) -> Option<Turn> {
         self.shown.is_none().then(|| *self.shown.insert(self.page()))
     }
 

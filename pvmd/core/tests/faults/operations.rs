@@ -190,7 +190,7 @@ fn operate_turns(world: &mut World, op: Op, id: ProcId, tasks: &[ProcId]) {
         Op::HearEpoch(_, n, count) => {
             Epoch { by: tid_of(n), count: count % 300, origin: 1 + (n % 5) as i32 }.message(0)
         }
-        Op::Page(_) => Page {}.message(0),
+        Op::Page(_) => Page { direct: true }.message(0),
         _ => return,
     };
     world.say(id, &request);

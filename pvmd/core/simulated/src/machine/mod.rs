@@ -521,6 +521,7 @@ impl<T: Tasks> Machine<T> {
             | Action::EndFamily { .. }
             | Action::ReadTimes { .. }
             | Action::ShowTurn { .. }
+            | Action::CountGroupChange
             | Action::ResumeOutput { .. }
             | Action::Enrolled { .. }
             | Action::LendTo { .. }
