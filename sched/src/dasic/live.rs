@@ -75,6 +75,11 @@ impl<T: Clone + Ord + Debug, H: Copy + Ord + Debug> Live<T, H> {
         teams
     }
 
+    /// The teams of which there are processes on a host.
+    pub fn teams_of(&self, host: H) -> impl Iterator<Item = &T> {
+        self.teams.iter().filter(move |(_, counts)| counts.contains_key(&host)).map(|(team, _)| team)
+    }
+
     /// A host is there with this number of processors, at least one.
     pub fn join(&mut self, host: H, processors: u32) {
         if self.hosts.get(&host).is_some_and(|&known| known != processors) {
@@ -85,8 +90,7 @@ impl<T: Clone + Ord + Debug, H: Copy + Ord + Debug> Live<T, H> {
 
     /// A host has gone, and its processes with it.
     pub fn leave(&mut self, host: H) {
-        let teams: Vec<T> =
-            self.teams.iter().filter(|(_, counts)| counts.contains_key(&host)).map(|(team, _)| team.clone()).collect();
+        let teams: Vec<T> = self.teams_of(host).cloned().collect();
         let mut lost = BTreeSet::new();
         for team in teams {
             lost.extend(self.end(&team, host, u32::MAX));
@@ -149,21 +153,22 @@ impl<T: Clone + Ord + Debug, H: Copy + Ord + Debug> Live<T, H> {
         for &row in &own {
             self.take(team, row);
         }
-        self.place(team, 0);
+        self.place(team);
         own.into_iter().collect()
     }
 
     /// Initial scheduling of what has no place of a team. Where it has more processes on a host than that has processors, they have a row
     /// of their own while they fill it; the rest is placed as a team of its size.
-    fn place(&mut self, team: &T, first: usize) {
+    fn place(&mut self, team: &T) {
         let mut rest = self.teams.get(team).cloned().unwrap_or_default();
         for row in &self.rows {
             subtract(&mut rest, row.get(team));
         }
         self.waiting.remove(team);
         while !rest.is_empty() {
-            let part: Counts<H> = rest.iter().map(|(&host, &count)| (host, count.min(self.hosts[&host]))).collect();
-            let row = (first..self.rows.len()).find(|&row| self.has_room(row, &part));
+            let part: Counts<H> =
+                rest.iter().map(|(&host, &count)| (host, count.min(self.hosts[&host]))).collect();
+            let row = (0..self.rows.len()).find(|&row| self.has_room(row, &part));
             let Some(row) = row.or_else(|| self.add_row()) else {
                 self.waiting.insert(team.clone());
                 return;
@@ -175,7 +180,7 @@ impl<T: Clone + Ord + Debug, H: Copy + Ord + Debug> Live<T, H> {
 
     fn place_waiting(&mut self) {
         for team in self.waiting.clone() {
-            self.place(&team, 0);
+            self.place(&team);
         }
     }
 
@@ -324,15 +329,20 @@ impl<T: Clone + Ord + Debug, H: Copy + Ord + Debug> Live<T, H> {
             (self.rows.iter().all(|row| !row.is_empty()), "a row is empty"),
             (self.rows.len() <= ROWS_MAX, "there are too many rows"),
             (vectors == self.used, "the vectors are not what they are defined to be"),
-            (self.used.iter().all(|used| is_part(used, &self.hosts)), "a row has more processes than processors"),
             (
-                placed.iter().all(|(team, counts)| {
-                    self.teams.get(team).is_some_and(|all| is_part(counts, all))
-                }),
+                self.used.iter().all(|used| is_part(used, &self.hosts)),
+                "a row has more processes than processors",
+            ),
+            (
+                placed
+                    .iter()
+                    .all(|(team, counts)| self.teams.get(team).is_some_and(|all| is_part(counts, all))),
                 "a process has two places, or is not there",
             ),
             (
-                self.teams.iter().all(|(team, all)| self.waiting.contains(team) || placed.get(team) == Some(all)),
+                self.teams
+                    .iter()
+                    .all(|(team, all)| self.waiting.contains(team) || placed.get(team) == Some(all)),
                 "a process has no place",
             ),
             (self.waiting.iter().all(|team| self.teams.contains_key(team)), "a team waits that is not there"),

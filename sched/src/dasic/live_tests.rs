@@ -4,8 +4,10 @@ use proptest::prelude::*;
 
 /// The rows in words: `A1 A2` is a row with a process of team A on hosts 1 and 2.
 fn picture(live: &Live<char, u32>) -> Vec<String> {
-    let place = |team: char, (&host, &count): (&u32, &u32)| vec![format!("{team}{host}"); count as usize].join(" ");
-    let team = |(&team, counts): (&char, &Counts<u32>)| counts.iter().map(|at| place(team, at)).collect::<Vec<_>>();
+    let place =
+        |team: char, (&host, &count): (&u32, &u32)| vec![format!("{team}{host}"); count as usize].join(" ");
+    let team =
+        |(&team, counts): (&char, &Counts<u32>)| counts.iter().map(|at| place(team, at)).collect::<Vec<_>>();
     live.rows().iter().map(|row| row.iter().flat_map(team).collect::<Vec<_>>().join(" ")).collect()
 }
 

@@ -368,7 +368,8 @@ fn reports_stand_behind_a_number() {
     let history = TurnHistory { spans: Vec::new(), next: 7 };
     answers::<History>(&history, body().int(0).rest(&codec::encode(&history).unwrap()));
     let places = vec![Place { row: 1, host: 0, team: 0, processes: 2 }];
-    let report = RowsReport { is_on: true, count: 2, teams: vec!["a".into()], places, ..RowsReport::default() };
+    let report =
+        RowsReport { is_on: true, count: 2, teams: vec!["a".into()], places, ..RowsReport::default() };
     answers::<Rows>(&report, body().int(0).rest(&codec::encode(&report).unwrap()));
     let batch = BatchRecord {
         id: 7,
