@@ -102,7 +102,7 @@ impl MasterRows {
             for (team, counts) in teams_of {
                 let next = teams.len() as u32;
                 let team = *teams.entry(team).or_insert(next);
-                let at = |host| columns.binary_search(host).unwrap_or_default() as u32;
+                let at = |host: &HostIndex| columns.binary_search(host).unwrap_or_default() as u32;
                 let place =
                     |(host, &processes): (&HostIndex, &u32)| Place { row, host: at(host), team, processes };
                 places.extend(counts.iter().map(place));
