@@ -76,11 +76,10 @@ impl MasterRows {
         for &host in self.live.hosts().keys() {
             let rows = self.live.rows_of(host);
             let places: Places = rows.into_iter().map(|(team, rows)| (team.clone(), rows)).collect();
+            // A host without teams takes no turns, and needs no clock.
+            let count = if places.is_empty() { 0 } else { count };
             let told = self.told.get(&host);
-            let knows = told.is_some_and(|told| *told == (count, places.clone()));
-            // A host without teams takes no turns.
-            let is_idle = places.is_empty() && told.is_none_or(|(_, places)| places.is_empty());
-            if knows || is_idle {
+            if told.map_or(count == 0, |told| *told == (count, places.clone())) {
                 continue;
             }
             // Where rows have their slices already, all hosts begin with the new ones at the same instant.
