@@ -34,7 +34,7 @@ fn table(report: &RowsReport) -> String {
             .to_owned();
     }
     let mut lines = vec![vec!["ROW".to_owned(), "NOW".to_owned(), "IDLE".to_owned()]];
-    lines[0].extend(report.hosts.iter().map(|(name, cores)| format!("{} ({cores})", name)));
+    lines[0].extend(report.hosts.iter().map(|(name, cores)| format!("{name} ({cores})")));
     let percent = |part: u64| format!("{:.0}%", part as f64 / 10.0);
     for row in 0..report.count {
         let now = if row == report.now && report.count > 1 { "*" } else { "" };
@@ -42,7 +42,7 @@ fn table(report: &RowsReport) -> String {
         for host in 0..report.hosts.len() {
             let team = |(name, count): &(&str, u32)| match count {
                 1 => (*name).to_owned(),
-                count => format!("{}x{count}", name),
+                count => format!("{name}x{count}"),
             };
             line.push(place(report, row, host).iter().map(team).collect::<Vec<_>>().join(" "));
         }
