@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_timer_that_is_early_begins_the_next_slice() {
-        let slice = rows(3, 0).slice(SLICE * 7 - SLICE / 20, 0);
+        let slice = rows(3, 0).slice(SLICE * 139 / 20, 0);
         assert_eq!((slice.number, slice.row, slice.left), (7, 1, SLICE + SLICE / 20));
     }
 
