@@ -243,7 +243,7 @@ fn world_of_rows(leaves_rest: bool) -> World {
     world.scheduler.give_rows(rows(4, &[('A', &[0]), ('B', &[1, 2]), ('C', &[2])]));
     world.scheduler.set_clock((SLICE / 3).as_nanos() as i64);
     ('A'..='C').zip(1..).for_each(|(team, pid)| world.join(team, pid));
-    world.pass(SLICE * 11 / 3);
+    world.pass((SLICE * 4).saturating_sub(SLICE / 3));
     world
 }
 
