@@ -10,11 +10,12 @@ use pvm_wire::calls::hosts::{
 };
 use pvm_wire::calls::state::Dump;
 use pvm_wire::calls::tasks::{Adopt, Adopted, ListTasks, SendSignal, TaskList, TaskRecord, TaskStatus};
-use pvm_wire::calls::turns::{History, Turns};
+use pvm_wire::calls::turns::{History, Rows, Turns};
 use pvm_wire::certificate::{CertificateRequest, Certified};
 use pvm_wire::codes::{CONTEXT_TC, Tc};
 use pvm_wire::coscheduling::{TurnHistory, TurnsReport};
 use pvm_wire::events::{Datum, Event, Writer};
+use pvm_wire::rows::RowsReport;
 use pvm_wire::{PvmError, Tid};
 use std::ffi::OsString;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -261,6 +262,11 @@ impl Task {
     /// How teams of tasks take turns on a host. [`PvmError::NoHost`]: there is no such host.
     pub fn turns(&mut self, host: Tid) -> Result<TurnsReport> {
         self.engine.call(&Turns { host })
+    }
+
+    /// The rows of the machine's matrix, by which teams take turns on all hosts at once.
+    pub fn rows(&mut self) -> Result<RowsReport> {
+        self.engine.call(&Rows {})
     }
 
     /// The turns that teams had on a host, from the span with this number on. The daemon keeps some thousand spans.

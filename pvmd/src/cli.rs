@@ -341,7 +341,7 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
     let surroundings = surroundings(&settings, &myself, &socket, limits);
     let processes = Processes::new(surroundings, sender.clone()).context("cannot start a thread")?;
     let is_master = identity.authority.is_some();
-    let turns = Turns::new(settings.means, &myself.again);
+    let turns = Turns::new(settings.coscheduling.means, &myself.again);
     let tools = Tools { own: identity.index, settings: settings.clone(), again: myself.again, limits };
     let starter = identity.authority.map(|authority| Starter::new(authority, tools.clone(), sender.clone()));
     let master = identity.config.master;
@@ -542,7 +542,8 @@ fn common_config(settings: &Settings) -> Config {
         seed: epoch.as_nanos() as u64 ^ u64::from(std::process::id()).rotate_left(32),
         epoch,
         debug_mask: settings.debug_mask,
-        slice: (settings.means != Means::Implicit).then_some(settings.slice),
+        slice: (settings.coscheduling.means != Means::Implicit).then_some(settings.slice),
+        has_rows: settings.coscheduling.has_rows,
         wake_time: crate::io::wake_time::measure(),
         hosting: Hosting::default(),
         succession: settings.succession(Vec::new()),

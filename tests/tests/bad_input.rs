@@ -473,7 +473,12 @@ fn a_setting_that_cannot_be_used_is_refused_with_what_it_can_be() {
         ("PVM_LINK_IDLE", "-1", "must be a number of seconds from 0.1 to 86400"),
         ("PVM_START_TIMEOUT", "soon", "must be a number of seconds from 0.1 to 86400"),
         ("PVM_SUCCESSION", "on", "must be proved, silent or off"),
-        ("PVM_COSCHEDULING", "x", "must be auto, priorities, weights, stop or implicit"),
+        ("PVM_COSCHEDULING", "x", "must be auto, priorities, weights, stop, implicit, dasic or dasic,MEANS"),
+        (
+            "PVM_COSCHEDULING",
+            "dasic,implicit",
+            "must be auto, priorities, weights, stop, implicit, dasic or dasic,MEANS",
+        ),
         ("PVM_MEMORY_LIMITS", "x", "must be auto, group or process"),
         ("PVMDDEBUG", "x", "must be a number from 0 to 4294967295: decimal, octal (0…) or hexadecimal (0x…)"),
         (

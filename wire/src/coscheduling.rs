@@ -2,6 +2,7 @@
 
 use crate::tid::Tid;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// Environment variable by which a spawn says to which team its tasks belong; the daemon sets it if the spawner does not.
 pub const TEAM_VARIABLE: &str = "PVM_TEAM";
@@ -68,6 +69,40 @@ impl Turn {
     }
 }
 
+/// Why a host takes turns at present, or does not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Why {
+    /// No means are to be used.
+    #[default]
+    Off,
+    /// There is one team at most.
+    OneTeam,
+    /// There are as many processors as processes.
+    CoresSuffice,
+    /// No team computes, or a single one and the kernel serves the others as well.
+    KernelSuffices,
+    /// Processor time is left.
+    TimeLeft,
+    /// Teams share the processors, and the team with the least on its account has the turn.
+    ByAccounts,
+    /// Teams share the processors, and have them by the rows of the matrix.
+    ByRows,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(match self {
+            Self::Off => "no means",
+            Self::OneTeam => "one team",
+            Self::CoresSuffice => "cores suffice",
+            Self::KernelSuffices => "kernel suffices",
+            Self::TimeLeft => "time left",
+            Self::ByAccounts => "by accounts",
+            Self::ByRows => "by rows",
+        })
+    }
+}
+
 /// Turns on one host, since its daemon's start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnsReport {
@@ -85,6 +120,10 @@ pub struct TurnsReport {
     pub daemon_spin: u64,
     /// Whether turns are taken at present.
     pub is_shared: bool,
+    /// Why, or why not.
+    pub why: Why,
+    /// The row of the machine's matrix that has its slice, while turns are taken by rows.
+    pub row: Option<u32>,
     /// Count of the host's epoch.
     pub epoch: u64,
     /// Changes of the team that has the turn.
@@ -120,6 +159,8 @@ pub struct TurnSpan {
     pub unfair: u64,
     /// Whether the team had the turn because of a message.
     pub is_boosted: bool,
+    /// The row of the machine's matrix that had its slice.
+    pub row: Option<u32>,
     /// What teams have used of the processors meanwhile; those that wanted none are left out.
     pub uses: Vec<TeamUse>,
 }

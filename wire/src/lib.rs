@@ -37,6 +37,7 @@ pub mod output;
 mod plain;
 pub mod quantity;
 pub mod queue;
+pub mod rows;
 pub mod runs;
 pub mod services;
 pub mod slave;

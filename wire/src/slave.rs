@@ -54,6 +54,8 @@ pub struct SlaveConfig {
     pub watched_max: u32,
     /// Whether, as one of two hosts, it takes the place of a master that is silent and may live (`succession=silent`).
     pub takes_silent: bool,
+    /// Whether teams take turns by the rows of a matrix (`PVM_COSCHEDULING=dasic` at the master).
+    pub has_rows: bool,
 }
 
 impl std::fmt::Debug for SlaveConfig {
@@ -236,6 +238,7 @@ mod tests {
             private_network: true,
             watched_max: 256,
             takes_silent: true,
+            has_rows: true,
         };
         let line = config.to_line().unwrap();
         assert_eq!(SlaveConfig::from_line(&line).unwrap(), config);

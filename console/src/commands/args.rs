@@ -20,6 +20,9 @@ pub enum MachineCommand {
     Batch(BatchArgs),
     /// Kill tasks
     Kill(KillArgs),
+    /// Show the rows by which teams take turns on all hosts at once
+    #[command(after_help = ROWS_EXAMPLES)]
+    Rows(PlainArgs),
     /// Show the whole state of this host's daemon
     Dump(PlainArgs),
     /// End the virtual machine
@@ -37,7 +40,7 @@ impl MachineCommand {
             Self::Delete(args) => args.output.json,
             Self::Batch(args) => args.output.json,
             Self::Kill(args) => args.output.json,
-            Self::Dump(args) | Self::Halt(args) => args.output.json,
+            Self::Dump(args) | Self::Halt(args) | Self::Rows(args) => args.output.json,
         }
     }
 }
@@ -49,6 +52,13 @@ pub struct OutputArgs {
     #[arg(long)]
     pub json: bool,
 }
+
+const ROWS_EXAMPLES: &str = "\
+PVM_COSCHEDULING=dasic at the master makes the machine take turns so.
+
+Examples:
+  pvm rows                                   a line per row, a column per host
+  pvm rows --json | jq .idle                 the part of all places that is idle";
 
 const HALT_EXAMPLES: &str = "\
 Returns when the daemon of this host has exited.

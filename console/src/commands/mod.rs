@@ -4,10 +4,12 @@
 pub mod args;
 mod batches;
 mod hosts;
+mod rows;
 mod tasks;
 
 pub use batches::{batches, batches_of, cancel, policies, watch};
 pub use hosts::{add, delete, host_names, host_rows, hosts};
+pub use rows::rows;
 pub use tasks::{children_of, end, send_signal, task_rows, tasks};
 
 use anyhow::{Context, Result, bail};
@@ -42,6 +44,7 @@ pub fn run(command: &MachineCommand) -> Result<u8> {
     let mut task = Task::enrol_as(Some("pvm"), true)?;
     let report = match command {
         MachineCommand::Conf(args) => hosts(&mut task, args.long)?,
+        MachineCommand::Rows(_) => rows(&mut task)?,
         MachineCommand::Ps(args) => tasks(&mut task, &args.options())?,
         MachineCommand::Add(args) => add(&mut task, &args.hosts)?.0,
         MachineCommand::Delete(args) => delete(&mut task, &args.hosts)?,

@@ -89,6 +89,9 @@ impl Picture {
         for turn in turns.iter().filter(|turn| turn.end > self.start) {
             let mut args = Map::new();
             args.insert("epoch".to_owned(), json!(turn.what.epoch));
+            if let Some(row) = turn.what.row {
+                args.insert("row".to_owned(), json!(row));
+            }
             if turn.what.origin != host.host().map_or(0, HostIndex::get) {
                 args.insert("adopted from".to_owned(), json!(self.name_of(turn.what.origin)));
             }

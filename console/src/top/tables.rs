@@ -51,6 +51,12 @@ const TURNS: &[Column] = &[
         10,
         "how teams without the turn are held; -: the cores suffice for all, so there are no turns",
     ),
+    text(
+        "WHY",
+        16,
+        "why turns are taken, by the accounts of teams or by the rows of the machine's matrix; or why not: one team, as many cores as processes, a kernel that serves all as well, or processor time that is left",
+    ),
+    number("ROW", 4, "the row of the matrix that has its slice"),
     number("SLICE", 7, "how long a team has the turn"),
     number("EPOCH", 8, "count of the turns; a message with a greater one can change the turn here"),
     number("SWITCH/s", 9, "changes of the turn per second"),
@@ -211,6 +217,8 @@ fn turns(host: &Host) -> Vec<Cell> {
     vec![
         Cell::text(&host.info.name),
         Cell::text(known.filter(|turns| turns.is_shared).map_or("-", |turns| &turns.means)),
+        Cell::text(&known.map_or_else(|| "-".to_owned(), |turns| turns.why.to_string())),
+        Cell::number(known.and_then(|turns| turns.row).map(f64::from), |row| format!("{row:.0}")),
         Cell::number(known.map(|turns| turns.slice as f64), micros),
         Cell::number(known.map(|turns| turns.epoch as f64), |count| format!("{count:.0}")),
         Cell::rate(rates.map(|rates| rates.switches)),

@@ -56,6 +56,8 @@ pub struct Config {
     pub debug_mask: u32,
     /// How long a team of tasks has the processor when several take turns; `None` if they do not.
     pub slice: Option<Duration>,
+    /// Whether teams take turns by the rows of a matrix that the master has for all hosts.
+    pub has_rows: bool,
     /// What it takes on this host to wake another process.
     pub wake_time: Duration,
     /// How daemons are started. The master's.
@@ -215,6 +217,7 @@ impl Config {
             epoch: Duration::ZERO,
             debug_mask: 0,
             slice: None,
+            has_rows: false,
             wake_time: Duration::ZERO,
             hosting: Hosting::default(),
             succession: Succession::default(),

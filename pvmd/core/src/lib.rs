@@ -37,6 +37,7 @@ mod observers;
 mod outbox;
 mod output;
 mod pending;
+mod rows;
 mod services;
 mod spans;
 mod spawn;
@@ -90,7 +91,8 @@ pub struct Core {
     services: services::Services,
     tracers: tracer::Tracers,
     observers: observers::Observers,
-    teams: teams::Teams,
+    teams: Box<teams::Teams>,
+    rows: rows::MasterRows,
     exchange: exchange::Exchange,
     jobs: jobs::JobTasks,
     tending: dispatch::Tending,
@@ -124,7 +126,8 @@ impl Core {
             services: services::Services::default(),
             tracers: tracer::Tracers::default(),
             observers: observers::Observers::default(),
-            teams: teams::Teams::new(config.slice, config.cores, config.index),
+            teams: Box::new(teams::Teams::new(config.slice, config.cores, config.index)),
+            rows: rows::MasterRows::default(),
             exchange: exchange::Exchange::new(),
             jobs: jobs::JobTasks::default(),
             tending: dispatch::Tending::default(),
@@ -188,7 +191,9 @@ impl Core {
                 Timer::SaveJobs => self.save_jobs(),
                 Timer::Loads => self.pass_loads_on(),
                 // Those that have come meanwhile are told now.
-                Timer::JobReports => {}
+                Timer::JobReports | Timer::Column | Timer::Rows => {}
+                Timer::Sweep => self.on_sweep(),
+                Timer::RowClock => self.ask_row_clock(),
                 Timer::JobTime(tid) => self.on_job_time(tid),
                 Timer::JobGrace(tid) => self.on_job_grace(tid),
                 Timer::IdleLink(host) => self.on_idle_link(host),
@@ -300,6 +305,12 @@ impl Core {
             }
             DaemonMsg::Load(vector) => self.on_load_told(host, vector),
             DaemonMsg::Loads(vectors) if from_master => self.loads.sent(vectors),
+            DaemonMsg::Column(column) => self.on_column(host, column),
+            DaemonMsg::Rows(rows) if from_master => self.on_rows(&rows),
+            DaemonMsg::RowClock { asked } if !own => self.on_row_clock(host, asked),
+            DaemonMsg::RowTime { asked, time } if from_master => {
+                self.teams.on_row_time(asked, time, self.now);
+            }
             DaemonMsg::DiscardLogs => self.out.act(Action::DiscardLog),
             DaemonMsg::LogOutput { tid, text } => self.on_log_output(tid, &text.0),
             DaemonMsg::ToMaster { number, heard, what } => {
@@ -333,6 +344,7 @@ impl Core {
                 && !self.next_command()
                 && !self.settle_watching()
                 && !self.settle_jobs()
+                && !self.settle_rows()
             {
                 break;
             }

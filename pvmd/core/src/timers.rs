@@ -49,6 +49,14 @@ pub(crate) enum Timer {
     Loads,
     /// The master may be told of tasks of jobs again.
     JobReports,
+    /// The master may be told of processes that take turns again.
+    Column,
+    /// The master may tell hosts their rows again.
+    Rows,
+    /// All rows of the matrix have had their slices.
+    Sweep,
+    /// The master is asked for its clock again.
+    RowClock,
     /// A job's task has run for as long as it may.
     JobTime(Tid),
     /// A job's task that was to end has had time for it.
@@ -129,6 +137,10 @@ impl fmt::Display for Timer {
             Self::SaveJobs => write!(out, "write jobs to disk"),
             Self::Loads => write!(out, "send loads of hosts"),
             Self::JobReports => write!(out, "report of tasks of jobs"),
+            Self::Column => write!(out, "report of processes that take turns"),
+            Self::Rows => write!(out, "send rows of the matrix"),
+            Self::Sweep => write!(out, "pack the matrix"),
+            Self::RowClock => write!(out, "ask for the master's clock"),
             Self::JobTime(tid) => write!(out, "time limit of {tid}"),
             Self::JobGrace(tid) => write!(out, "kill {tid}, which was to end"),
             Self::Coscheduling(coscheduling::Timer::SliceEnd(number)) => write!(out, "end of slice {number}"),

@@ -108,6 +108,29 @@ impl FromStr for Means {
     }
 }
 
+/// `PVM_COSCHEDULING`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Coscheduling {
+    /// The means.
+    pub means: Means,
+    /// Whether teams take turns by the rows of a matrix of the whole machine, if this host is the master.
+    pub has_rows: bool,
+}
+
+impl FromStr for Coscheduling {
+    type Err = ();
+
+    /// Means, or `dasic`, behind which means may follow.
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let means = match text.split_once(',') {
+            Some(("dasic", means)) => means.parse()?,
+            None if text == "dasic" => Means::Auto,
+            _ => return Ok(Self { means: text.parse()?, has_rows: false }),
+        };
+        if means == Means::Implicit { Err(()) } else { Ok(Self { means, has_rows: true }) }
+    }
+}
+
 impl Means {
     /// What they are, if the host allows them.
     pub fn dispatcher(self) -> Result<Box<dyn Dispatcher>, String> {

@@ -318,6 +318,7 @@ mod tests {
             private_network: false,
             watched_max: 256,
             takes_silent: false,
+            has_rows: false,
         }
     }
 

@@ -1,7 +1,7 @@
 //! What the environment says, read once. docs/settings.md lists the variables.
 
 use crate::allocation::HostsFrom;
-use crate::io::dispatcher::Means;
+use crate::io::dispatcher::Coscheduling;
 use crate::io::memory_watch::MemoryLimits;
 use crate::io::room;
 use pvm_sched::policy::{Policy, UnknownPolicy};
@@ -122,7 +122,7 @@ pub struct Settings {
     /// `PVM_SHM_MAX`.
     pub shared_max: u64,
     /// `PVM_COSCHEDULING`.
-    pub means: Means,
+    pub coscheduling: Coscheduling,
     /// `PVM_MEMORY_LIMITS`.
     pub memory_limits: MemoryLimits,
     /// `PVM_SLICE`.
@@ -226,10 +226,14 @@ impl Settings {
                 mailbox_bytes: number("PVM_MAILBOX_BYTES", MAILBOX_BYTES, 0..=1 << 40)?,
             },
             shared_max: number("PVM_SHM_MAX", SHARED_MAX, 0..=1 << 40)?,
-            means: match text("PVM_COSCHEDULING")? {
-                None => Means::default(),
+            coscheduling: match text("PVM_COSCHEDULING")? {
+                None => Coscheduling::default(),
                 Some(value) => value.parse().map_err(|()| {
-                    error("PVM_COSCHEDULING", &value, "must be auto, priorities, weights, stop or implicit")
+                    error(
+                        "PVM_COSCHEDULING",
+                        &value,
+                        "must be auto, priorities, weights, stop, implicit, dasic or dasic,MEANS",
+                    )
                 })?,
             },
             memory_limits: match text("PVM_MEMORY_LIMITS")? {

@@ -109,6 +109,7 @@ pub fn override_settings(settings: &mut Settings, config: &SlaveConfig) {
     settings.set_slice(config.slice_milliseconds);
     settings.set_slots(config.slots);
     settings.policy = config.policy.parse().unwrap_or(settings.policy);
+    settings.coscheduling.has_rows = config.has_rows;
     let silent = config.takes_silent;
     settings.succession = if silent { SuccessionRule::Silent } else { SuccessionRule::Proved };
 }

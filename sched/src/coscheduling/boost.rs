@@ -110,6 +110,12 @@ impl<T: Copy + Ord + Debug> Node<T> {
         self.dispatch(next);
     }
 
+    /// A slice of the agreed clock begins, which gives the epoch's count: `next` has it.
+    pub fn slice_began(&mut self, number: u64, next: Option<T>) {
+        self.epoch = Epoch { count: number, origin: self.name };
+        self.dispatch(next);
+    }
+
     /// Which of the ready `teams` is to run in the next slice: the one with the least on its account, so what messages have
     /// brought a team is taken from its slices; among equals the next after the one that runs.
     pub fn turn(&self, teams: &[T], ready: impl Fn(T) -> bool) -> Option<T> {

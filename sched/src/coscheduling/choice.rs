@@ -1,4 +1,4 @@
-//! The choice of the teams that run: the one that has the turn, and others that find cores free.
+//! The choice of the teams that run: those that have the turn, and others that find cores free.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,15 +21,19 @@ pub struct Candidate<T> {
 pub struct Choice<T> {
     /// Teams that run.
     pub teams: BTreeSet<T>,
-    /// The team that uses the slot, for which it pays: the one that has the turn, unless all its processes sleep.
+    /// The team that uses the slot, for which it pays: the first of those that have the turn of which a process is awake.
     pub user: Option<T>,
 }
 
-/// Chooses among `candidates` for this number of cores, while `running` has the turn. A team that sleeps needs no core, and has the slot back
-/// at once when it wakes; in the meantime the one with the least account uses it.
-pub fn choose<T: Copy + Ord>(candidates: &[Candidate<T>], running: Option<T>, cores: usize) -> Choice<T> {
+/// Chooses among `candidates` for this number of cores, while the teams of which `is_in_turn` is true have the turn: one, or those of a row. A team that
+/// sleeps needs no core, and has the slot back at once when it wakes; while all that have the turn sleep, the one with the least account uses it.
+pub fn choose<T: Copy + Ord>(
+    candidates: &[Candidate<T>],
+    is_in_turn: impl Fn(T) -> bool,
+    cores: usize,
+) -> Choice<T> {
     let (first, mut others): (Vec<&Candidate<T>>, Vec<&Candidate<T>>) =
-        candidates.iter().partition(|candidate| Some(candidate.team) == running);
+        candidates.iter().partition(|candidate| is_in_turn(candidate.team));
     if first.iter().any(|candidate| candidate.sleeps) {
         others.sort_by_key(|candidate| candidate.account);
     }
@@ -40,7 +44,7 @@ pub fn choose<T: Copy + Ord>(candidates: &[Candidate<T>], running: Option<T>, co
         if uses_slot {
             choice.user = Some(candidate.team);
         }
-        if uses_slot || candidate.sleeps || candidate.size <= left {
+        if uses_slot || candidate.sleeps || candidate.size <= left || is_in_turn(candidate.team) {
             left -= if candidate.sleeps { 0 } else { candidate.size.min(left) };
             choice.teams.insert(candidate.team);
         }
@@ -58,7 +62,7 @@ mod tests {
     }
 
     fn chosen(candidates: &[Candidate<char>], running: char, cores: usize) -> (String, Option<char>) {
-        let choice = choose(candidates, Some(running), cores);
+        let choice = choose(candidates, |team| team == running, cores);
         (choice.teams.into_iter().collect(), choice.user)
     }
 
@@ -79,6 +83,18 @@ mod tests {
         assert_eq!(chosen(&all_sleep, 'A', 1), ("AB".into(), None));
     }
 
+    #[test]
+    fn all_teams_of_a_row_run_and_others_where_cores_are_left() {
+        let teams = [candidate('A', 1, false, 0), candidate('B', 2, false, 0), candidate('C', 1, false, 0)];
+        let run = |row: &str, cores: usize| {
+            choose(&teams, |team| row.contains(team), cores).teams.into_iter().collect::<String>()
+        };
+        assert_eq!(run("AB", 3), "AB");
+        assert_eq!(run("AC", 3), "AC");
+        assert_eq!(run("AC", 4), "ABC");
+        assert_eq!(run("AB", 1), "AB", "the row decides");
+    }
+
     proptest! {
         /// The turn is respected, no core is promised twice but to the team that uses the slot, and sleepers may always run.
         #[test]
@@ -87,7 +103,7 @@ mod tests {
         ) {
             let teams: Vec<_> = ('A'..).zip(teams).map(|(team, (size, sleeps, account))| candidate(team, size, sleeps, account)).collect();
             let running = teams.get(running).map(|candidate| candidate.team);
-            let choice = choose(&teams, running, cores);
+            let choice = choose(&teams, |team| Some(team) == running, cores);
             let awake = |candidate: &&Candidate<char>| !candidate.sleeps;
             prop_assert_eq!(choice.user.is_some(), teams.iter().any(|candidate| !candidate.sleeps));
             prop_assert!(running.is_none_or(|team| choice.teams.contains(&team)));

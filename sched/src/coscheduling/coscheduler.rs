@@ -5,8 +5,10 @@ use super::boost::{Arrival, Counters, Node};
 use super::choice::{Candidate, choose};
 use super::epoch::Epoch;
 use super::gates;
+use super::rows::{Rotation, Rows};
 use super::unneeded::Unneeded;
 use super::usage::{Meter, Reading, Use, Work};
+use pvm_wire::coscheduling::Why;
 use pvm_wire::tuned::{EPOCH_SLACK, SLICE_LOOKS};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -68,8 +70,8 @@ pub enum Turn<T> {
 enum Mode {
     /// There is nothing to decide.
     Alone,
-    /// There are several teams. All run, and the decision is reviewed after a slice.
-    AllRun,
+    /// There are several teams. All run, for this reason, and the decision is reviewed after a slice.
+    AllRun(Why),
     /// One team has the turn.
     Turns,
 }
@@ -92,6 +94,10 @@ enum Then {
 /// ([`gates::must_share`]), teams take turns of a slice each, and a message may bring its receiver's team out of turn
 /// ([`super::boost`]). A slice's end is decided with a reading of what everybody has used: if nothing is gained by turns, or the
 /// processor has time for all, everybody runs for a slice; otherwise the team with the least account has the turn.
+///
+/// With the [`Rows`] of a matrix ([`give_rows`](Self::give_rows)) it is not the accounts that say which teams have the turn: all teams of a row have it for a
+/// slice of a clock that hosts have agreed on. Where a row has no team here, the team with the least account uses the slice. What
+/// messages may do is the same, until the end of the slice.
 ///
 /// A team pays for the CPU time that its processes have used, in any team's turn, and for what the daemon has used to pass its
 /// messages on. Where processes that wait for their turn are stopped, nothing else uses the time that a team leaves: there a turn costs its time,
@@ -131,6 +137,8 @@ pub struct Coscheduler<T, H> {
     has_woken: bool,
     /// The team that uses the slot.
     user: Option<T>,
+    /// The rows of the matrix, if turns are taken by rows.
+    rotation: Rotation<T>,
 }
 
 impl<T: Copy + Ord + Debug, H: Copy + Eq + Debug> Coscheduler<T, H> {
@@ -159,7 +167,18 @@ impl<T: Copy + Ord + Debug, H: Copy + Eq + Debug> Coscheduler<T, H> {
             asleep: BTreeSet::new(),
             has_woken: false,
             user: None,
+            rotation: Rotation::default(),
         }
+    }
+
+    /// Teams take turns by these rows, from a slice on that they name; `None`: by their accounts again, from the next slice on.
+    pub fn give_rows(&mut self, rows: Option<Rows<T>>) {
+        self.rotation.give(rows);
+    }
+
+    /// By how many nanoseconds the clock that hosts have agreed on is ahead of this host's.
+    pub fn set_clock(&mut self, ahead: i64) {
+        self.rotation.ahead = ahead;
     }
 
     /// A process takes turns from now on.
@@ -234,7 +253,10 @@ impl<T: Copy + Ord + Debug, H: Copy + Eq + Debug> Coscheduler<T, H> {
             self.node.follow(epoch);
         } else if let Some(team) = team.filter(|team| self.members.contains_key(team)) {
             self.pass_time();
-            if self.node.arrived(team, epoch, false) == Arrival::Switch {
+            if self.is_in_row(team) {
+                self.node.follow(epoch);
+            } else if self.node.arrived(team, epoch, false) == Arrival::Switch {
+                self.rotation.is_alternate = false;
                 self.ask();
                 self.begin_slice();
             }
@@ -283,6 +305,8 @@ impl<T: Copy + Ord + Debug, H: Copy + Eq + Debug> Coscheduler<T, H> {
     pub fn turn(&self) -> Turn<T> {
         match self.node.running() {
             _ if self.mode != Mode::Turns => Turn::All,
+            // Another team's row has the slice: this one brings no team onto a processor elsewhere.
+            Some(_) if self.rotation.is_alternate => Turn::Nobody,
             Some(team) => Turn::Of(team),
             None => Turn::Nobody,
         }
@@ -293,8 +317,30 @@ impl<T: Copy + Ord + Debug, H: Copy + Eq + Debug> Coscheduler<T, H> {
     pub fn has_turn(&self, team: Option<T>) -> bool {
         match self.turn() {
             Turn::All => true,
-            Turn::Of(running) => team.is_none_or(|team| team == running),
+            Turn::Of(running) => team.is_none_or(|team| team == running || self.is_in_row(team)),
             Turn::Nobody => team.is_none(),
+        }
+    }
+
+    /// The team that has the turn, or uses the slice in another's place; `None` if all run.
+    pub fn user(&self) -> Option<T> {
+        self.node.running().filter(|_| self.mode == Mode::Turns)
+    }
+
+    /// The row that has its slice, while turns are taken by rows.
+    pub fn row(&self) -> Option<u32> {
+        self.rotation.row.filter(|_| self.mode == Mode::Turns)
+    }
+
+    /// Why turns are taken, or not.
+    pub fn why(&self) -> Why {
+        match self.mode {
+            _ if self.slice.is_none() => Why::Off,
+            Mode::Alone if self.members.len() < 2 => Why::OneTeam,
+            Mode::Alone => Why::CoresSuffice,
+            Mode::AllRun(why) => why,
+            Mode::Turns if self.rotation.row.is_some() => Why::ByRows,
+            Mode::Turns => Why::ByAccounts,
         }
     }
 
@@ -431,10 +477,8 @@ impl<T: Copy + Ord + Debug, H: Copy + Eq + Debug> Coscheduler<T, H> {
         });
         match then {
             Then::Nothing => {}
-            Then::NextTurn if is_calm || leaves_rest && !is_wanted => {
-                self.mode = Mode::AllRun;
-                self.begin_slice();
-            }
+            Then::NextTurn if is_calm => self.all_run(Why::KernelSuffices),
+            Then::NextTurn if leaves_rest && !is_wanted => self.all_run(Why::TimeLeft),
             Then::NextTurn => self.next_turn(None),
             // All its tasks wait, and no other team can use its slot.
             Then::Look if !is_wanted => self.next_turn(self.node.running()),
@@ -490,14 +534,39 @@ impl<T: Copy + Ord + Debug, H: Copy + Eq + Debug> Coscheduler<T, H> {
         self.mode = Mode::Turns;
         let teams: Vec<T> = self.members.keys().copied().collect();
         self.node.forget_savings();
-        let next = self.node.turn(&teams, |team| Some(team) != left_out).or(left_out);
-        self.node.slice_ended(next);
+        let Some(slice) = self.rotation.renew(self.now) else {
+            let next = self.node.turn(&teams, |team| Some(team) != left_out).or(left_out);
+            self.node.slice_ended(next);
+            self.begin_slice();
+            self.decisions.extend(next.map(Decision::TurnBegan));
+            return;
+        };
+        let in_row: Vec<T> = teams.iter().copied().filter(|&team| self.rotation.has_place(team)).collect();
+        let next = self.node.turn(&in_row, |team| Some(team) != left_out);
+        self.rotation.is_alternate = next.is_none();
+        let next = next.or_else(|| self.node.turn(&teams, |team| Some(team) != left_out)).or(left_out);
+        self.node.slice_began(slice.number, next);
         self.begin_slice();
-        self.decisions.extend(next.map(Decision::TurnBegan));
+        if !self.rotation.is_alternate {
+            self.decisions.extend(in_row.into_iter().map(Decision::TurnBegan));
+        }
+    }
+
+    /// All teams run for a slice.
+    fn all_run(&mut self, why: Why) {
+        self.mode = Mode::AllRun(why);
+        self.rotation.renew(self.now);
+        self.begin_slice();
+    }
+
+    /// Whether a team has the turn as one of the row that has its slice: no message has brought another team.
+    fn is_in_row(&self, team: T) -> bool {
+        !self.rotation.is_alternate && !self.node.is_boosted() && self.rotation.has_place(team)
     }
 
     fn begin_slice(&mut self) {
-        let Some(after) = self.slice else { return };
+        let Some(slice) = self.slice else { return };
+        let after = self.rotation.slice(self.now).map_or(slice, |slice| slice.left);
         self.serial += 1;
         self.decisions.push(Decision::Timer { after, timer: Timer::SliceEnd(self.serial) });
         self.look_later();
@@ -516,7 +585,7 @@ impl<T: Copy + Ord + Debug, H: Copy + Eq + Debug> Coscheduler<T, H> {
     /// The team that has the turn has had it for some time more. Where turns cost their time, the team that uses the slot pays.
     fn pass_time(&mut self) {
         let time = self.now.saturating_sub(std::mem::replace(&mut self.passed, self.now));
-        if self.mode == Mode::AllRun {
+        if self.mode != Mode::Turns {
             return;
         }
         if !self.is_by_use
@@ -543,7 +612,7 @@ impl<T: Copy + Ord + Debug, H: Copy + Eq + Debug> Coscheduler<T, H> {
     }
 
     fn choose(&mut self) {
-        if self.mode == Mode::AllRun {
+        if self.mode != Mode::Turns {
             self.chosen = self.members.keys().copied().collect();
             return;
         }
@@ -554,7 +623,8 @@ impl<T: Copy + Ord + Debug, H: Copy + Eq + Debug> Coscheduler<T, H> {
             account: self.node.account(team),
         };
         let candidates: Vec<Candidate<T>> = self.members.iter().map(candidate).collect();
-        let choice = choose(&candidates, self.node.running(), self.cores as usize);
+        let is_in_turn = |team| self.node.running() == Some(team) || self.is_in_row(team);
+        let choice = choose(&candidates, is_in_turn, self.cores as usize);
         (self.chosen, self.user) = (choice.teams, choice.user);
     }
 

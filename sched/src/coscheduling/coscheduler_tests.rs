@@ -230,3 +230,99 @@ proptest! {
         }
     }
 }
+
+/// Rows of this number from the first slice on, and the rows in which each team has places.
+fn rows(count: u32, teams: &[(char, &[u32])]) -> Option<Rows<char>> {
+    let teams = teams.iter().map(|&(team, rows)| (team, rows.iter().copied().collect())).collect();
+    Rows::new(count, SLICE, 0, teams)
+}
+
+/// A host with one core, teams A, B and C of a process each, 1 to 3, and rows; its clock is a third of a slice behind the agreed one.
+fn world_of_rows(leaves_rest: bool) -> World {
+    let mut world = World::new(1, leaves_rest);
+    world.scheduler.give_rows(rows(4, &[('A', &[0]), ('B', &[1, 2]), ('C', &[2])]));
+    world.scheduler.set_clock((SLICE / 3).as_nanos() as i64);
+    ('A'..='C').zip(1..).for_each(|(team, pid)| world.join(team, pid));
+    world.pass((SLICE * 4).saturating_sub(SLICE / 3));
+    world
+}
+
+#[test]
+fn the_teams_of_a_row_have_its_slice_by_the_agreed_clock() {
+    for leaves_rest in [false, true] {
+        let mut world = world_of_rows(leaves_rest);
+        for round in 0..3 {
+            for (row, pids) in [(0, vec![1]), (1, vec![2]), (2, vec![2, 3])] {
+                assert_eq!(world.running(), pids, "row {row}");
+                assert_eq!(
+                    world.scheduler.epoch(),
+                    Epoch { count: 4 + round * 4 + u64::from(row), origin: 1 }
+                );
+                assert_eq!((world.scheduler.row(), world.scheduler.why()), (Some(row), Why::ByRows));
+                assert!(
+                    pids.iter().all(|pid| world.scheduler.has_turn(Some(['A', 'B', 'C'][*pid as usize - 1])))
+                );
+                world.pass(SLICE);
+            }
+            // The fourth row has no team here: the one with the least account uses its slice, and brings no team onto a processor elsewhere.
+            assert_eq!((world.running().len(), world.scheduler.turn()), (1, Turn::Nobody));
+            assert!(!('A'..='C').any(|team| world.scheduler.has_turn(Some(team))));
+            world.pass(SLICE);
+        }
+    }
+}
+
+#[test]
+fn a_message_brings_its_team_until_the_slice_ends() {
+    let mut world = world_of_rows(true);
+    world.message('B', 4);
+    assert_eq!(world.running(), [2], "equally many slices, and a host with a higher number");
+    world.message('A', 4);
+    assert_eq!(world.running(), [2], "no newer");
+    world.pass(SLICE);
+    assert_eq!((world.running(), world.scheduler.row()), (vec![2], Some(1)));
+    world.message('B', 9);
+    assert_eq!(
+        (world.scheduler.counters().adopted, world.scheduler.is_boosted()),
+        (2, false),
+        "it has the turn"
+    );
+    world.pass(SLICE);
+    world.message('A', 6);
+    assert_eq!(world.running(), [1]);
+    world.pass(SLICE * 2);
+    assert_eq!((world.running(), world.scheduler.row()), (vec![1], Some(0)), "in step again");
+}
+
+#[test]
+fn new_rows_count_from_their_slice_on_and_without_rows_accounts_do() {
+    let mut world = world_of_rows(true);
+    let teams = [('A', BTreeSet::from([1])), ('B', BTreeSet::from([0])), ('C', BTreeSet::from([0]))];
+    world.scheduler.give_rows(Rows::new(2, SLICE, 6, teams.into()));
+    world.pass(SLICE);
+    assert_eq!((world.running(), world.scheduler.row()), (vec![2], Some(1)), "not yet");
+    world.pass(SLICE);
+    assert_eq!((world.running(), world.scheduler.row()), (vec![2, 3], Some(0)));
+    world.join('D', 4);
+    assert_eq!(world.running(), [2, 3, 4], "a team without a place is in the first row");
+    world.pass(SLICE);
+    assert_eq!(world.running(), [1]);
+    world.scheduler.give_rows(None);
+    world.pass(SLICE);
+    assert_eq!(
+        (world.running().len(), world.scheduler.row(), world.scheduler.why()),
+        (1, None, Why::ByAccounts)
+    );
+}
+
+#[test]
+fn where_cores_suffice_rows_hold_no_process() {
+    let mut world = World::new(2, true);
+    world.scheduler.give_rows(rows(2, &[('A', &[0]), ('B', &[1])]));
+    world.join('A', 1);
+    assert_eq!(world.scheduler.why(), Why::OneTeam);
+    world.join('B', 2);
+    world.pass(SLICE * 3);
+    assert_eq!((world.running(), world.scheduler.why()), (vec![1, 2], Why::CoresSuffice));
+    assert!(world.timers.is_empty());
+}

@@ -4,9 +4,9 @@ use super::usage::Work;
 use pvm_wire::tuned::{GATES_SPARE, GATES_WAITING};
 use std::time::Duration;
 
-/// Whether teams have to share: with fewer teams than cores, or as many cores as processes, the kernel does all there is to do.
+/// Whether teams have to share: with one team, or as many cores as processes, the kernel does all there is to do.
 pub fn must_share(teams: usize, processes: usize, cores: usize) -> bool {
-    teams >= 2 && teams >= cores && processes > cores
+    teams >= 2 && processes > cores
 }
 
 /// Whether the processors, which had `all` this time, have too little of it for all teams to run as they like. Programs outside
@@ -34,13 +34,14 @@ mod tests {
     }
 
     #[test]
-    fn teams_share_if_they_and_their_processes_are_more_than_the_cores() {
+    fn teams_share_if_they_have_more_processes_than_there_are_cores() {
         for (teams, processes, cores, shares) in [
             (1, 9, 1, false),
             (2, 2, 1, true),
             (2, 2, 2, false),
             (2, 3, 2, true),
-            (3, 9, 4, false),
+            (3, 9, 4, true),
+            (2, 4, 4, false),
             (4, 4, 4, false),
             (4, 5, 4, true),
         ] {

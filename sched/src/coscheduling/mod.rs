@@ -13,6 +13,7 @@
 //! | [`gates`] | when teams take turns, and when the processor has time for all |
 //! | [`unneeded`] | where the kernel alone does as well as turns would |
 //! | [`choice`] | which teams run besides the one that has the turn |
+//! | [`rows`] | turns by the rows of a matrix, at the same time on all hosts |
 //! | [`two_phase`] | implicit coscheduling: how long a wait spins before it blocks |
 
 pub mod accounts;
@@ -21,6 +22,7 @@ pub mod choice;
 mod coscheduler;
 pub mod epoch;
 pub mod gates;
+pub mod rows;
 pub mod two_phase;
 pub mod unneeded;
 pub mod usage;
@@ -28,6 +30,7 @@ pub mod usage;
 pub use boost::{Arrival, Counters, Node};
 pub use coscheduler::{Coscheduler, Decision, Timer, Turn};
 pub use epoch::Epoch;
+pub use rows::Rows;
 pub use two_phase::TwoPhase;
 pub use usage::{Reading, Use, Work};
 

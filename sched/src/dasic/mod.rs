@@ -18,10 +18,14 @@
 //!
 //! Every operation returns what it wants done, process by process, for a live system to carry out. Rows are numbered
 //! from 0 here, from 1 in the paper.
+//!
+//! [`Live`] is the matrix of a machine whose processes do not move between hosts: what the daemons use.
 
+mod live;
 mod matrix;
 mod operations;
 
+pub use live::{Counts, Live, ROWS_MAX};
 pub use matrix::{Matrix, Move, Process, Slot, Status, Team};
 pub use operations::{Error, PACKING_THRESHOLD};
 

@@ -8,7 +8,7 @@ use std::fmt::Debug;
 pub const PACKING_THRESHOLD: f64 = 0.3;
 
 /// Packing tries this many ways to find room for the teams of a row: all there are, if they are few.
-const TRIES: u32 = 1000;
+pub(super) const TRIES: u32 = 1000;
 
 /// Why an operation was refused. The process space is as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -19,7 +19,8 @@ use super::tasks::{
     TaskStatus,
 };
 use super::turns::{
-    Activity, Asleep, Awake, Epoch, History, JoinTeam, NoticesTaken, Page, Receiver, Traffic, Turns, Waiting,
+    Activity, Asleep, Awake, Epoch, History, JoinTeam, NoticesTaken, Page, Receiver, Rows, Traffic, Turns,
+    Waiting,
 };
 use super::*;
 use crate::body::BodyWriter;
@@ -27,6 +28,7 @@ use crate::certificate::{CertificateRequest, Certified};
 use crate::codes::{EXTENSION_MAGIC, EXTENSION_VERSION, Tm, Tmx, notify};
 use crate::coscheduling::{TeamReport, TurnHistory, TurnsReport};
 use crate::queue::{BatchDecision, BatchRecord, PolicyMessages, PolicyTally, QueueRequest};
+use crate::rows::{Place, RowsReport};
 use crate::spawn::{Pair, Refusal, Sink, SpawnReply, SpawnRequest};
 use crate::tid::HostIndex;
 use proptest::prelude::*;
@@ -365,6 +367,10 @@ fn reports_stand_behind_a_number() {
     answers::<Turns>(&report, body().int(0).rest(&codec::encode(&report).unwrap()));
     let history = TurnHistory { spans: Vec::new(), next: 7 };
     answers::<History>(&history, body().int(0).rest(&codec::encode(&history).unwrap()));
+    let places = vec![Place { row: 1, host: 0, team: 0, processes: 2 }];
+    let report =
+        RowsReport { is_on: true, count: 2, teams: vec!["a".into()], places, ..RowsReport::default() };
+    answers::<Rows>(&report, body().int(0).rest(&codec::encode(&report).unwrap()));
     let batch = BatchRecord {
         id: 7,
         parent: TASK,
@@ -410,6 +416,7 @@ fn what_only_this_system_says() {
         Tmx::History.tag(),
         body().ints([0x40000, 7, -2]),
     );
+    is(&Rows {}, Tmx::Rows.tag(), body());
     is(&Waiting { receivers: vec![TASK] }, Tmx::Waiting.tag(), body().ints([1, 0x40001]));
     is(&Asleep {}, Tmx::Asleep.tag(), body());
     is(&Awake {}, Tmx::Awake.tag(), body());
@@ -509,6 +516,7 @@ proptest! {
         no_panic::<Batches>(&bytes);
         no_panic::<Turns>(&bytes);
         no_panic::<History>(&bytes);
+        no_panic::<Rows>(&bytes);
         no_panic::<Dump>(&bytes);
         no_panic::<Certify>(&bytes);
         no_panic::<Put>(&bytes);

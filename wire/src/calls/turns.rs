@@ -5,6 +5,7 @@
 //! | [`JoinTeam`] | str | int 0 |
 //! | [`Turns`] | int host | int 0, [`TurnsReport`] in bincode |
 //! | [`History`] | int host, int upper and int lower half of a number | int 0, [`TurnHistory`] in bincode |
+//! | [`Rows`] | – | int 0, [`RowsReport`] in bincode |
 //! | [`Waiting`] | int n, n × int task | none |
 //! | [`Asleep`], [`Awake`], [`Page`] | – | none |
 //! | [`Activity`] | int nanoseconds, int upper and int lower half of the messages, and of the bytes | none |
@@ -17,6 +18,7 @@ use crate::body::{BodyError, BodyReader, BodyWriter};
 use crate::codes::Tmx;
 use crate::coscheduling::{TurnHistory, TurnsReport};
 use crate::limits::TRAFFIC_RECEIVERS;
+use crate::rows::RowsReport;
 use crate::tid::Tid;
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +42,9 @@ requests! {
         /// Number of the first span that is wanted.
         since: u64,
     }
+
+    /// The rows of the machine's matrix.
+    Rows = Tmx::Rows; {}
 
     /// The caller waits, and has sent to these by direct routes.
     Waiting = Tmx::Waiting; {
@@ -96,6 +101,7 @@ answers! {
     JoinTeam => 0, (), |call| format!("the team {:?}", call.name);
     Turns => 0, TurnsReport, |call| format!("turns on host {}", call.host);
     History => 0, TurnHistory, |call| format!("turns on host {}", call.host);
+    Rows => 0, RowsReport, |_| "the rows of the machine's matrix";
 }
 
 /// A task that messages were sent to.
@@ -121,6 +127,16 @@ impl Field for Receiver {
 }
 
 impl Field for TurnsReport {
+    fn write(&self, body: BodyWriter) -> BodyWriter {
+        write_value(self, body)
+    }
+
+    fn read(reader: &mut BodyReader<'_>) -> Result<Self, BodyError> {
+        read_value(reader)
+    }
+}
+
+impl Field for RowsReport {
     fn write(&self, body: BodyWriter) -> BodyWriter {
         write_value(self, body)
     }

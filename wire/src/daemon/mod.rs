@@ -7,6 +7,7 @@ use crate::batch::BatchId;
 use crate::calls::turns::Receiver;
 use crate::codec::{self, CodecError};
 use crate::loads::LoadVector;
+use crate::rows::{Column, Rows};
 use crate::services::Tracer;
 use crate::tid::{HostIndex, Tid};
 use bytes::Bytes;
@@ -182,6 +183,22 @@ pub enum DaemonMsg {
     Load(LoadVector),
     /// From the master: loads of hosts that have changed.
     Loads(Vec<(HostIndex, LoadVector)>),
+    /// To the master: the processes of the sender's host that take turns.
+    Column(Column),
+    /// From the master: the rows of the matrix, as far as they are about the receiver's host.
+    Rows(Rows),
+    /// To the master: what does its clock say?
+    RowClock {
+        /// What the sender's clock says, in nanoseconds: the answer repeats it.
+        asked: u64,
+    },
+    /// The answer of the master to `RowClock`.
+    RowTime {
+        /// What the receiver's clock said.
+        asked: u64,
+        /// What the master's clock says, in nanoseconds.
+        time: u64,
+    },
     /// To the master.
     ToMaster {
         /// Its number among those of this host: they count up, and one that has been heard is not heard again.

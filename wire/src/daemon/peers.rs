@@ -7,6 +7,7 @@ use crate::certificate::{CertificateRequest, Certified};
 use crate::coscheduling::{TurnHistory, TurnsReport};
 use crate::error::PvmError;
 use crate::queue::{BatchRecord, PolicyTally};
+use crate::rows::RowsReport;
 use crate::spawn::{Refusal, SpawnRequest};
 use crate::tid::Tid;
 use serde::{Deserialize, Serialize};
@@ -57,6 +58,8 @@ pub enum PeerRequest {
     Clock,
     /// To the master: how far are the hosts that are being added?
     Adding,
+    /// To the master: what are the rows of the machine's matrix?
+    Rows,
     /// To the master: sign this certificate for a server of a task of mine.
     Certify(CertificateRequest),
 }
@@ -109,6 +112,11 @@ pub enum PeerReply {
     Adding {
         /// How far.
         additions: Additions,
+    },
+    /// To `Rows`.
+    Rows {
+        /// All of them.
+        report: RowsReport,
     },
     /// To `Clock`: time of day since 1970, microseconds.
     Clock {

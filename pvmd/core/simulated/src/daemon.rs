@@ -36,6 +36,7 @@ pub fn config(index: HostIndex) -> Config {
         epoch: Duration::from_secs(1_000_000),
         debug_mask: 0,
         slice: None,
+        has_rows: false,
         wake_time: Duration::from_micros(3),
         hosting: Hosting { timeout: Duration::from_secs(60), ..Hosting::default() },
         succession: Succession::default(),

@@ -17,6 +17,7 @@ impl Core {
         self.check_conns()?;
         self.check_links()?;
         self.check_requests()?;
+        self.rows.check()?;
         self.check_teams()
     }
 

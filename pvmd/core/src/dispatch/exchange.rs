@@ -31,6 +31,7 @@ impl Core {
         self.hosts.set_master(Some(host));
         self.agents.tell_all(|_| AgentEvent::Centre);
         self.loads.new_master();
+        self.rows_of_new_master();
         self.watching.note_change();
         for timer in [Timer::Orphan, Timer::Candidate] {
             self.out.timers.cancel(timer);

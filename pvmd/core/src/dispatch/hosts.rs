@@ -122,6 +122,7 @@ impl Core {
         self.tracers.host_gone(host);
         self.node.home_gone(host);
         self.loads.gone(host);
+        self.rows.gone(host);
         self.end_tied_tasks(host);
         self.agents.tell_all(|_| AgentEvent::Gone(number(host)));
         self.home(|home, at| home.host_gone(host, at));

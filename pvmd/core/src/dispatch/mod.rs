@@ -18,6 +18,7 @@ mod output;
 mod peers;
 mod requests;
 mod routing;
+mod rows;
 mod services;
 mod spans;
 mod spawn;

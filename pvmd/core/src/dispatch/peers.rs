@@ -12,7 +12,7 @@ use pvm_wire::calls::hosts::{Adding, Clock, DeleteHosts, HostClock, HostStatus};
 use pvm_wire::calls::jobs::AskJobs;
 use pvm_wire::calls::spawn::CancelBatch;
 use pvm_wire::calls::tasks::{ListTasks, TaskList, TaskRecord, TaskStatus};
-use pvm_wire::calls::turns::{History, Turns};
+use pvm_wire::calls::turns::{History, Rows, Turns};
 use pvm_wire::codes::{EXTENSION_VERSION, Sm, task_flags};
 use pvm_wire::daemon::{DaemonMsg, MasterReply, PeerReply, PeerRequest, RequestId, ToMaster};
 use pvm_wire::{HostIndex, PvmError, Tid};
@@ -64,6 +64,7 @@ impl Core {
                 let additions = self.master_state().map(Master::additions).unwrap_or_default();
                 self.answer(to, PeerReply::Adding { additions });
             }
+            PeerRequest::Rows => self.on_rows_wanted(to),
             PeerRequest::Certify(request) => self.on_certify(to, request),
             PeerRequest::Clock => {
                 let microseconds = self.time_of_day().as_micros() as u64;
@@ -93,6 +94,7 @@ impl Core {
                 self.reply_to::<HostClock>(to, &clock);
             }
             (Waiter::Adding(to), PeerReply::Adding { additions }) => self.reply_to::<Adding>(to, &additions),
+            (Waiter::Rows(to), PeerReply::Rows { report }) => self.reply_to::<Rows>(to, &report),
             (Waiter::Certificate(to), PeerReply::Certified { result }) => self.reply_certified(to, result),
             (Waiter::Tasks { query, hidden }, PeerReply::Tasks { tasks }) => {
                 self.on_tasks_part(from, query, hidden, tasks);
@@ -141,6 +143,7 @@ impl Core {
             | Waiter::Pstat(to)
             | Waiter::HostSync(to)
             | Waiter::Adding(to)
+            | Waiter::Rows(to)
             | Waiter::AddHosts(to)
             | Waiter::DeleteHosts(to)
             | Waiter::CancelBatch(to)

@@ -86,6 +86,10 @@ impl Core {
                 Some(master) => self.ask(master, PeerRequest::Adding, Waiter::Adding(to)),
                 None => self.reply_to::<Adding>(to, &Additions::default()),
             },
+            Tmx::Rows => match self.hosts.master() {
+                Some(master) => self.ask(master, PeerRequest::Rows, Waiter::Rows(to)),
+                None => self.reply_error(to, PvmError::HostFail),
+            },
             Tmx::Dump => self.on_dump(to),
             Tmx::Adopt => self.on_adopt(tid, to, &Adopt::decode(body)?),
             Tmx::Share => self.on_share(to.conn),

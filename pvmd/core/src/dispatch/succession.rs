@@ -379,6 +379,7 @@ impl Core {
         self.hosts.set_master(Some(own));
         self.agents.tell_all(|_| AgentEvent::Centre);
         self.loads.new_master();
+        self.rows_of_new_master();
         self.watching.note_change();
     }
 

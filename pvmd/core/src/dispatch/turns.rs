@@ -91,6 +91,8 @@ impl Core {
             far_spin: nanos(spin * REMOTE_WAKINGS),
             daemon_spin: nanos(daemon_spin),
             is_shared: scheduler.is_shared(),
+            why: scheduler.why(),
+            row: scheduler.row(),
             epoch: scheduler.epoch().count,
             switches: counters.switches,
             old: counters.old,

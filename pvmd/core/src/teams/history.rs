@@ -2,7 +2,7 @@
 
 use super::{Teams, micros};
 use crate::addresses::TeamId;
-use pvm_sched::coscheduling::{Counters, Epoch, Turn, Use};
+use pvm_sched::coscheduling::{Counters, Epoch, Use};
 use pvm_wire::coscheduling::{TeamUse, TurnHistory, TurnSpan};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -75,8 +75,7 @@ impl Teams {
 
     fn state(&self) -> Option<State> {
         let scheduler = &self.scheduler;
-        let running = if let Turn::Of(team) = scheduler.turn() { Some(team) } else { None };
-        scheduler.is_shared().then(|| (running, scheduler.epoch()))
+        scheduler.is_shared().then(|| (scheduler.user(), scheduler.epoch()))
     }
 
     fn begin_span(&mut self, state: Option<State>, time: Duration) {
@@ -99,6 +98,7 @@ impl Teams {
                 epoch: count,
                 origin,
                 is_boosted: team.is_some() && self.scheduler.is_boosted(),
+                row: self.scheduler.row(),
                 ..TurnSpan::default()
             };
             Open { state, span, counters, used: self.scheduler.totals().clone() }

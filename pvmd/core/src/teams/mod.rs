@@ -12,6 +12,7 @@ use pvm_sched::coscheduling::{self, Coscheduler, Epoch};
 use pvm_wire::coscheduling::{TEAM_NAME_MAX, TEAM_VARIABLE, Turn};
 use pvm_wire::spawn::split_entry;
 use pvm_wire::{HostIndex, Tid};
+use rows::HostRows;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::{self, Write as _};
@@ -19,6 +20,7 @@ use std::time::Duration;
 
 mod epochs;
 mod history;
+mod rows;
 mod scheduling;
 
 /// The teams of this host's tasks, and their scheduler.
@@ -39,6 +41,8 @@ pub(crate) struct Teams {
     awaits: BTreeMap<Tid, Tid>,
     /// What turns there have been.
     history: History,
+    /// What is known of the machine's matrix.
+    pub rows: HostRows,
 }
 
 impl Teams {
@@ -53,6 +57,7 @@ impl Teams {
             peers: BTreeMap::new(),
             awaits: BTreeMap::new(),
             history: History::default(),
+            rows: HostRows::default(),
         }
     }
 
@@ -143,7 +148,7 @@ pub(crate) fn named_in(env: &[OsString]) -> Option<&str> {
     values.filter_map(|(_, value)| value.to_str()).find(|name| is_name(name))
 }
 
-fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= TEAM_NAME_MAX && !name.contains(char::is_control)
 }
 

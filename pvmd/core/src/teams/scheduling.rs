@@ -20,6 +20,7 @@ impl Teams {
     pub fn join(&mut self, tid: Tid, tasks: &Tasks, at: &mut Decision<'_>) {
         let Some(task) = tasks.get(tid).filter(|task| task.takes_turns()) else { return };
         let decisions = self.scheduler.join(task.team, task.pid, at.now);
+        self.rows.note_change();
         self.apply(decisions, tasks, at);
     }
 
@@ -32,6 +33,7 @@ impl Teams {
         at: &mut Decision<'_>,
     ) {
         let decisions = self.scheduler.leave(team, pid, has_ended, at.now);
+        self.rows.note_change();
         self.apply(decisions, tasks, at);
     }
 

@@ -155,7 +155,7 @@ pub struct Host {
     /// When its timer is due, by its clock.
     armed: Option<Duration>,
     /// By how much its clock is ahead of the world's.
-    ahead: Duration,
+    pub ahead: Duration,
 }
 
 /// What a daemon has heard of others.
@@ -273,6 +273,8 @@ impl<T: Tasks> Machine<T> {
             seed: self.random.below(u64::MAX),
             epoch: Duration::ZERO,
             slice: self.setup.turns.then_some(SLICE),
+            // By accounts or by rows.
+            has_rows: self.setup.seed % 4 == 3,
             ..config(index)
         };
         // No two daemons start at the same time, and each has a clock of its own.
