@@ -1,11 +1,15 @@
 /* What two tasks of PVM reach, by its C interface; which PVM is a matter of the library it is linked with. For the
- * arguments see pvm_bench.h; WHAT is pingpong or rate, or one of them with -siblings; rate-polled, or empty-polls. */
+ * arguments see pvm_bench.h; WHAT is pingpong or rate, or one of them with -siblings; pingpong-psend; rate-polled, or empty-polls. */
 #include "pvm_bench.h"
 
-static int other, polled;
+static int other, polled, unpacked;
 
 static void send_data(char *data, long size)
 {
+    if (unpacked) {
+        MUST(pvm_psend(other, DATA, data, size, PVM_BYTE));
+        return;
+    }
     pack(data, size);
     MUST(pvm_send(other, DATA));
 }
@@ -20,6 +24,10 @@ static void await_by_polls(void)
 
 static void receive_data(char *data, long size)
 {
+    if (unpacked) {
+        MUST(pvm_precv(other, DATA, data, size, PVM_BYTE, NULL, NULL, NULL));
+        return;
+    }
     if (polled) await_by_polls();
     else MUST(pvm_recv(other, DATA));
     unpack(data, size);
@@ -175,6 +183,7 @@ int main(int argc, char **argv)
     char **x = set_up(argc, argv);
     make_room(x);
     polled = !strcmp(argv[1], "rate-polled");
+    unpacked = !strcmp(argv[1], "pingpong-psend");
     if (strstr(argv[1], "-siblings")) siblings(argv[1], x);
     else parent_and_child(argv[1], x);
     pvm_exit();

@@ -78,7 +78,7 @@ impl<H: Copy + Ord + Debug, P: Placement<H>> Divided<H, P> {
 
     /// Of what others have declined.
     fn is_declined(&self) -> bool {
-        self.nodes.values().any(|part| part.is_declined())
+        self.nodes.values().any(Part::is_declined)
     }
 
     /// Tells each node whether tasks wait for it, if that has changed.

@@ -17,9 +17,10 @@ use crate::scale;
 use crate::waiting;
 
 /// The words by which parts are chosen, with what they are.
-pub const CHOICES: [(&str, &str); 22] = [
+pub const CHOICES: [(&str, &str); 23] = [
     ("latency", "half a round trip between two tasks of one host, small messages"),
     ("bandwidth", "the same for large messages"),
+    ("in-place", "the same for data that are sent without being packed"),
     ("rate", "64 messages one way, then an answer"),
     ("polls", "the same taken by pvm_nrecv, and polls that find nothing"),
     ("multicast", "one task to 15, until all have answered"),

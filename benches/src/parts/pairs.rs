@@ -5,6 +5,7 @@ use crate::part::{Ask, Axis, Contender, Kind, Part, Unit};
 
 const LATENCY_BYTES: [u64; 7] = [1, 4, 16, 64, 256, 1 << 10, 4 << 10];
 const LATENCY_DOUBLES: [u64; 4] = [8, 64, 512, 4 << 10];
+const IN_PLACE: [u64; 8] = [1 << 15, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 23, 1 << 24, 1 << 26];
 const BANDWIDTH: [u64; 9] = [1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 23, 1 << 24, 1 << 26];
 
 /// The jobs of a parent and its child, and of siblings.
@@ -18,6 +19,8 @@ struct What {
 const PINGPONG: What = What { plain: "pingpong", siblings: "pingpong-siblings", patience: 1.0 };
 /// Blocks for long messages go round in 2 MiB. Until all of that has been touched, after some dozens of messages, each waits for page faults.
 const LONG_PINGPONG: What = What { patience: 3.0, ..PINGPONG };
+/// A ping-pong of `pvm_psend` and `pvm_precv`.
+const PSEND: &str = "pingpong-psend";
 const RATE: What = What { plain: "rate", siblings: "rate-siblings", patience: 1.0 };
 
 /// The jobs of programs that poll with `pvm_nrecv`.
@@ -50,6 +53,7 @@ pub fn parts(lab: &Lab) -> Vec<Part<'_>> {
         latency("latency-doubles", "half a round trip, doubles", &LATENCY_DOUBLES, Payload::Doubles),
         bandwidth("bandwidth-bytes", "bandwidth of a ping-pong, bytes", Payload::Bytes),
         bandwidth("bandwidth-doubles", "bandwidth of a ping-pong, doubles", Payload::Doubles),
+        in_place(lab),
         rate,
         polls(
             lab,
@@ -60,6 +64,33 @@ pub fn parts(lab: &Lab) -> Vec<Part<'_>> {
         ),
         polls(lab, "polls-empty", "a pvm_nrecv that finds nothing", Unit::Time, EMPTY),
     ]
+}
+
+/// Long data that the program leaves where they are until they are sent.
+fn in_place(lab: &Lab) -> Part<'_> {
+    let job =
+        |what| Job { cast: Cast::Pair, what, payload: Payload::Bytes, patience: LONG_PINGPONG.patience };
+    let (packed, unpacked) = (job(PINGPONG.plain), job(PSEND));
+    let task = |name, kind, side, way, job| {
+        let side: &Side = side;
+        Contender::new(name, kind, move |ask| side.task(way, job, ask))
+    };
+    let in_place = Way { route: "allow", ..Way::IN_PLACE };
+    let mut contenders = vec![
+        task("psend", Kind::Shown, &lab.ours, Way::DEFAULT, unpacked),
+        task("in place", Kind::Shown, &lab.ours, in_place, packed),
+        task("packed", Kind::Shown, &lab.ours, Way::RAW, packed),
+    ];
+    if let Some(original) = &lab.original {
+        contenders.push(task("PVM", Kind::Compared, original, Way::IN_PLACE, packed));
+    }
+    if let Some(mpi) = lab.mpi() {
+        contenders.push(Contender::new("MPI", Kind::Compared, move |ask| mpi.run(2, packed, ask)));
+    }
+    let title = "bandwidth of a ping-pong, data in place";
+    let xs = IN_PLACE.to_vec();
+    let (unit, axis) = (Unit::Bandwidth, Axis::Size);
+    Part { name: "in-place", title, unit, axis, xs, separately: false, contenders }
 }
 
 fn polls<'l>(
