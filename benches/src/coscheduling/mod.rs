@@ -51,11 +51,13 @@ pub struct Mode {
     pub(crate) means: &'static str,
 }
 
-const MODES: [Mode; 7] = [
+const MODES: [Mode; 9] = [
     Mode { name: "demand-based", waits: "block", means: TURNS },
     Mode { name: "demand-based, spinning", waits: "spin", means: TURNS },
     Mode { name: "demand-based, stopping", waits: "block", means: STOPS },
     Mode { name: "demand-based, by weights, spinning", waits: "spin", means: WEIGHTS },
+    Mode { name: "by rows", waits: "block", means: ROWS },
+    Mode { name: "by rows, spinning", waits: "spin", means: ROWS },
     Mode { name: "local", waits: "block", means: NO_TURNS },
     Mode { name: "local, spinning", waits: "spin", means: NO_TURNS },
     Mode { name: "implicit", waits: "twophase", means: NO_TURNS },
@@ -65,6 +67,7 @@ const MODES: [Mode; 7] = [
 pub(crate) const TURNS: &str = "auto";
 const STOPS: &str = "stop";
 const WEIGHTS: &str = "weights";
+const ROWS: &str = "dasic";
 pub(crate) const NO_TURNS: &str = "implicit";
 
 /// The programs that share hosts.
@@ -296,7 +299,7 @@ pub fn measure(
         alone.extend(grains(quick).iter().map(|&grain| Alone::new(grain)));
     }
     ensure!(!(all.is_empty() && alone.is_empty()), "no such part of {NAME}");
-    let Some(hosts) = Hosts::open(installation, &[TURNS, STOPS, WEIGHTS, NO_TURNS])? else {
+    let Some(hosts) = Hosts::open(installation, &[TURNS, STOPS, WEIGHTS, ROWS, NO_TURNS])? else {
         return Ok(Some(Shared::default()));
     };
     all.retain(|runs: &Runs| hosts.has(&runs.mode));

@@ -82,7 +82,7 @@ fn run(daemon: &Installation, test: &str) {
     assert!(ended.status.success(), "ended with {}", ended.status);
 }
 
-/// Runs the role named on the command line, or all tests (those whose names contain an argument, if there is one).
+/// Runs the role named on the command line, or all tests. With arguments: those whose names contain one, or with `--exact` are one.
 pub fn main(tests: &[Test], roles: &[Test]) -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     if let [role, name, ..] = &args[..]
@@ -99,10 +99,12 @@ pub fn main(tests: &[Test], roles: &[Test]) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let filters: Vec<&String> = args.iter().filter(|arg| !arg.starts_with('-')).collect();
-    let chosen =
-        |name: &str| filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str()));
-    if args.iter().any(|arg| arg == "--list") {
-        for (name, _) in tests {
+    let has = |option: &str| args.iter().any(|arg| arg == option);
+    let fits = |name: &str, filter: &str| if has("--exact") { name == filter } else { name.contains(filter) };
+    let chosen = |name: &str| filters.is_empty() || filters.iter().any(|filter| fits(name, filter));
+    if has("--list") {
+        // Nextest also asks for those that are ignored: there are none.
+        for (name, _) in tests.iter().filter(|_| !has("--ignored")) {
             println!("{name}: test");
         }
         return ExitCode::SUCCESS;
