@@ -88,9 +88,10 @@ fn is_shown(shown: &[String], said: &[String]) -> bool {
     }
 }
 
-/// The lines to compare, without empty ones at both ends.
+/// The lines to compare, without empty ones at both ends, and without progress: of a batch that takes longer than a second there is a line.
 fn lines<'a>(text: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let lines: Vec<String> = text.map(comparable).collect();
+    let is_progress = |line: &&str| line.starts_with("batch ") && line.contains(" placed, ");
+    let lines: Vec<String> = text.filter(|line| !is_progress(line)).map(comparable).collect();
     let is_text = |line: &String| !line.is_empty();
     let (Some(first), Some(last)) = (lines.iter().position(is_text), lines.iter().rposition(is_text)) else {
         return Vec::new();
