@@ -125,7 +125,7 @@ fn members_elsewhere_are_watched_and_go_with_their_hosts() {
         }
     }
     assert_eq!(tags, [tag::CHANGED], "a member with a view gets one notice");
-    assert_eq!(r.action(), Action::CountGroupChange, "behind the notice");
+    assert!(matches!(r.action(), Action::CountGroupChange), "behind the notice");
     r.nothing_else();
     assert_eq!(number(&mut r, conn, Request::GSize(OsStr::new("g"))), 1);
 }
