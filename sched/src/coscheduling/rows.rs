@@ -39,7 +39,7 @@ impl<T: Copy + Ord> Rows<T> {
         (count > 0).then_some(Self { count, slice, first, teams })
     }
 
-    /// The slice at this time of the host's clock, with the agreed clock ahead of it by so many nanoseconds.
+    /// The slice at this time of the host's clock, with the agreed clock ahead of it by this number of nanoseconds.
     pub fn slice(&self, now: Duration, ahead: i64) -> Slice {
         let time = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX).saturating_add_signed(ahead);
         let number = time.saturating_add(self.slice / ROUNDED) / self.slice;
