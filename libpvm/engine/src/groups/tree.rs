@@ -100,7 +100,7 @@ mod tests {
         size.next_power_of_two().trailing_zeros() as usize
     }
 
-    /// So many tasks, on the hosts in turn.
+    /// This number of tasks, on the hosts in turn.
     fn tasks(size: usize, hosts: usize) -> impl ExactSizeIterator<Item = Tid> + Clone {
         (0..size).map(move |place| {
             HostIndex::new((place % hosts + 1) as u32).unwrap().task((place / hosts + 1) as u32)
