@@ -156,6 +156,11 @@ tuned! {
         "more: a change of the group is noticed later; less: members leave the gate while others only compute";
         "barrier", "";
 
+        GROUP_NOTICE_LATE: micros = 10_000, "µs";
+        "How long calls of groups look for a notice that the daemon has counted: one with much to write writes it later.";
+        "more: calls after a change ask the system for longer; less: a late notice is found by the next wait only";
+        "barrier", "";
+
         UNTOLD_SLEEP: micros = 1000, "µs";
         "A shorter sleep is not reported to the daemon while teams take turns.";
         "more: another team gets the processor later; less: a report costs more than the sleep";

@@ -2,10 +2,8 @@
 
 use super::Engine;
 use super::groups::Notices;
-use std::time::{Duration, Instant};
-
-/// A daemon with much to write writes a notice no later than this after it has counted it.
-const LATE: Duration = Duration::from_millis(10);
+use pvm_wire::tuned::GROUP_NOTICE_LATE;
+use std::time::Instant;
 
 /// What this task knows of the daemon's count of notices.
 #[derive(Debug, Default)]
@@ -19,7 +17,7 @@ impl Changes {
     /// Whether to look for notices, when the daemon has counted this many.
     fn are_possible(&mut self, count: u64, now: impl FnOnce() -> Instant) -> bool {
         if self.seen != Some(count) {
-            *self = Self { seen: Some(count), unsettled: Some(now() + LATE) };
+            *self = Self { seen: Some(count), unsettled: Some(now() + GROUP_NOTICE_LATE) };
         } else if let Some(end) = self.unsettled {
             if now() >= end {
                 self.unsettled = None;
@@ -57,14 +55,19 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn a_task_looks_after_a_change_and_a_while_longer() {
         let (mut changes, start) = (Changes::default(), Instant::now());
         let mut look = |count, after| changes.are_possible(count, || start + after);
         assert!(look(0, Duration::ZERO), "there may have been one before");
-        assert!(look(0, LATE / 2) && look(0, LATE));
-        assert!(!look(0, LATE * 2) && !look(0, LATE * 3));
-        assert!(look(1, LATE * 3) && look(1, LATE * 4) && !look(1, LATE * 5));
+        assert!(look(0, GROUP_NOTICE_LATE / 2) && look(0, GROUP_NOTICE_LATE));
+        assert!(!look(0, GROUP_NOTICE_LATE * 2) && !look(0, GROUP_NOTICE_LATE * 3));
+        assert!(
+            look(1, GROUP_NOTICE_LATE * 3)
+                && look(1, GROUP_NOTICE_LATE * 4)
+                && !look(1, GROUP_NOTICE_LATE * 5)
+        );
     }
 }

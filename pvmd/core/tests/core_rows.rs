@@ -85,10 +85,7 @@ fn formed(seed: u64, hosts: u32, asks_on: u32) -> (World, ProcId) {
         traced: std::env::var_os("PVM_SIM_TRACE").is_some(),
     };
     let mut world = Machine::new(setup, Told::default());
-    world.pass_until("every host knows every other", |world| {
-        let knows = |found: &pvmd_simulated::machine::Host| found.daemon.members().len() == hosts as usize;
-        world.hosts.len() == hosts as usize && world.hosts.values().all(knows)
-    });
+    world.pass_until_formed(hosts as usize);
     world.pass(Duration::from_millis(500));
     let (id, _) = world.add_process(host(asks_on), None, Role::Task);
     world.later(10..50, Happening::Begin(id));

@@ -107,10 +107,7 @@ fn formed(seed: u64, hosts: u32, task_target: u32) -> Cluster {
         traced,
     };
     let mut cluster = Machine::new(setup, Batches::default());
-    cluster.pass_until("every host knows every other", |cluster| {
-        let known = |host: &HostIndex| cluster.hosts[host].daemon.members().len() == hosts as usize;
-        cluster.hosts.len() == hosts as usize && cluster.hosts.keys().all(known)
-    });
+    cluster.pass_until_formed(hosts as usize);
     cluster
 }
 

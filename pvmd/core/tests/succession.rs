@@ -154,10 +154,7 @@ fn formed(seed: u64, hosts: u32, deputies: usize) -> World {
         traced: std::env::var_os("PVM_SIM_TRACE").is_some(),
     };
     let mut world = Machine::new(setup, Told::default());
-    world.pass_until("every host knows every other", |world| {
-        let knows = |found: &pvmd_simulated::machine::Host| found.daemon.members().len() == hosts as usize;
-        world.hosts.len() == hosts as usize && world.hosts.values().all(knows)
-    });
+    world.pass_until_formed(hosts as usize);
     // The deputies are appointed, and have the state.
     world.pass(Duration::from_millis(500));
     world

@@ -354,6 +354,14 @@ impl<T: Tasks> Machine<T> {
         }
     }
 
+    /// Lets things happen until there are this many hosts, and each knows all others.
+    pub fn pass_until_formed(&mut self, hosts: usize) {
+        self.pass_until("every host knows every other", |machine| {
+            let knows = |found: &Host| found.daemon.members().len() == hosts;
+            machine.hosts.len() == hosts && machine.hosts.values().all(knows)
+        });
+    }
+
     fn happen(&mut self, what: Happening) {
         match what {
             Happening::Event(host, event) => self.feed(host, event),
