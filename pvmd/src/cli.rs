@@ -281,6 +281,7 @@ fn master_plan(arguments: &Arguments, settings: &mut Settings) -> anyhow::Result
     settings.directory = own.working_directory.clone().or(settings.directory.take());
     settings.debugger = own.debugger.clone().or(settings.debugger.take());
     settings.private_network = own.network == Some(Network::Private);
+    settings.owner = own.ownership();
     settings.set_slice(own.slice);
     settings.set_slots(own.slots);
     settings.policy = own.policy.unwrap_or(settings.policy);
@@ -534,6 +535,7 @@ fn common_config(settings: &Settings) -> Config {
         task_memory: settings.task_memory,
         slots: settings.task_slots,
         policy: settings.policy,
+        owner: settings.owner.clone(),
         private_network: settings.private_network,
         task_limit: settings.task_limit,
         address: None,

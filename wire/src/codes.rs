@@ -7,7 +7,7 @@ pub const CONTEXT_TC: i32 = 0x7ffff;
 /// Version of the task–daemon protocol (`TDPROTOCOL`).
 pub const TASK_PROTOCOL: i32 = 1318;
 /// Version of this system's daemon–daemon protocol.
-pub const DAEMON_PROTOCOL: u32 = 15;
+pub const DAEMON_PROTOCOL: u32 = 16;
 /// Marks the trailing fields by which this system's library and daemon recognise each other ("PVMr").
 pub const EXTENSION_MAGIC: i32 = 0x5056_4d72;
 /// Version of the extensions that follow the mark: of [`Tmx`], of fields behind PVM's own, of what is in shared memory.
@@ -170,6 +170,8 @@ tags! {
         Traffic = 27,
         /// Asks for the rows of the machine's matrix ([`crate::rows::RowsReport`]).
         Rows = 28,
+        /// Asks what is known of a host's owner, or says it ([`crate::owner::OwnerState`]).
+        Owner = 29,
     }
 }
 

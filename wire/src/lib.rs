@@ -34,6 +34,7 @@ pub mod limits;
 pub mod loads;
 pub mod message;
 pub mod output;
+pub mod owner;
 mod plain;
 pub mod quantity;
 pub mod queue;

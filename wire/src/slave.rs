@@ -3,6 +3,7 @@
 use crate::codec::{self, CodecError};
 use crate::encoding::DataSignature;
 use crate::limits::SLAVE_CONFIG_MAX;
+use crate::owner::Ownership;
 use crate::tid::HostIndex;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
@@ -48,6 +49,8 @@ pub struct SlaveConfig {
     pub slice_milliseconds: Option<u32>,
     /// `slots=` of the hostfile.
     pub slots: Option<u32>,
+    /// `owner=` and `held=`.
+    pub owner: Ownership,
     /// Whether its network is private (`net=`).
     pub private_network: bool,
     /// Hosts up to which the master checks each other host at the full rate.
@@ -235,6 +238,7 @@ mod tests {
             policy: "round-robin".into(),
             slice_milliseconds: Some(20),
             slots: Some(4),
+            owner: Ownership { rule: crate::owner::OwnerRule::Idle(600), ..Ownership::default() },
             private_network: true,
             watched_max: 256,
             takes_silent: true,

@@ -9,6 +9,7 @@ use pvm_wire::daemon::{Blob, HostEntry};
 use pvm_wire::encoding::DataSignature;
 use pvm_wire::jobs::Stamp;
 use pvm_wire::limits::{MAILBOX_BYTES, MAILBOX_ENTRIES, QUEUE_HIGH};
+use pvm_wire::owner::Ownership;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -40,6 +41,8 @@ pub struct Config {
     pub policy: Policy,
     /// Whether nobody else can get at the network between it and others that say so (`net=private`).
     pub private_network: bool,
+    /// What is known beforehand of its owner.
+    pub owner: Ownership,
     /// Tasks above which it starts none at all (`PvmOutOfRes`).
     pub task_limit: u32,
     /// Address by which other hosts reach this one; tasks bind direct routes to it.
@@ -208,6 +211,7 @@ impl Config {
             task_memory: None,
             slots: 1,
             policy: Policy::default(),
+            owner: Ownership::default(),
             private_network: false,
             task_limit: 1,
             address: None,

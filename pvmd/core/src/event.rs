@@ -8,6 +8,7 @@ use pvm_wire::certificate::{CertificateRequest, Certified};
 use pvm_wire::coscheduling::Turn;
 use pvm_wire::daemon::{Blob, DaemonMsg, HostEntry, RequestId};
 use pvm_wire::jobs::Stamp;
+use pvm_wire::owner::Held;
 use pvm_wire::slave::Fingerprint;
 use pvm_wire::{FragmentHeader, HostIndex, PvmError, Tid};
 use serde::{Deserialize, Serialize};
@@ -49,6 +50,22 @@ pub struct Sample {
     pub input: Option<u64>,
     /// By how many seconds local clocks are ahead of universal time.
     pub local_time: i32,
+}
+
+/// What tells of a host's owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnerSign {
+    /// A terminal had input this long ago.
+    Input {
+        /// How long.
+        ago: Duration,
+    },
+    /// Whether a session of the login manager is in use.
+    Session(bool),
+    /// Whether others' work keeps the host busy.
+    Busy(bool),
+    /// What the command of the rule says.
+    Says(bool),
 }
 
 /// What happens.
@@ -213,6 +230,8 @@ pub enum Event {
         /// Cores that were busy on average since the reading before, with work of any program.
         busy_cores: f64,
     },
+    /// Something tells of this host's owner.
+    Owner(OwnerSign),
     /// The rest of the host's load was read.
     Sampled(Sample),
     /// The memory of tasks was measured ([`Action::MeasureMemory`]).
@@ -477,6 +496,15 @@ pub enum Action {
         /// Whether it may.
         runs: bool,
     },
+    /// Hold all processes of all tasks, those that have begun since the last time, too.
+    HoldTasks {
+        /// Processes of this daemon that are no tasks.
+        spared: Vec<i32>,
+        /// How.
+        held: Held,
+    },
+    /// Let all go on that are held so.
+    LetTasksGo,
     /// Read how much CPU time processes have used; answered by `Times`.
     ReadTimes {
         /// The daemon that asks.

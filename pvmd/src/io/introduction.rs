@@ -315,6 +315,7 @@ mod tests {
             policy: "round-robin".into(),
             slice_milliseconds: None,
             slots: None,
+            owner: pvm_wire::owner::Ownership::default(),
             private_network: false,
             watched_max: 256,
             takes_silent: false,

@@ -8,6 +8,7 @@ use pvm_sched::policy::{Policy, UnknownPolicy};
 use pvm_wire::daemon::Blob;
 
 use pvm_wire::limits::{MAILBOX_BYTES, MAILBOX_ENTRIES, QUEUE_HIGH, QUEUE_LEAST, SHARED_MAX};
+use pvm_wire::owner::Ownership;
 use pvm_wire::quantity;
 use pvmd_core::hostfile::{SLICES, SLOTS, SuccessionRule};
 use pvmd_core::{Limits, Succession};
@@ -97,6 +98,8 @@ pub struct Settings {
     pub policy: Policy,
     /// The hostfile's `net=private`.
     pub private_network: bool,
+    /// What the hostfile says of the owner.
+    pub owner: Ownership,
     /// `PVM_TASK_LIMIT`.
     pub task_limit: u32,
     /// `PVM_HOST_TIMEOUT`.
@@ -205,6 +208,7 @@ impl Settings {
             task_memory: size("PVM_TASK_MEMORY")?,
             task_slots: number("PVM_TASK_SLOTS", cores(), 0..=1_000_000)?,
             policy: policy()?,
+            owner: Ownership::default(),
             private_network: false,
             task_limit: number("PVM_TASK_LIMIT", room::tasks(), 1..=262_143)?,
             host_timeout: seconds("PVM_HOST_TIMEOUT", 3.0)?,

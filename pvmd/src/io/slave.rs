@@ -106,6 +106,7 @@ pub fn override_settings(settings: &mut Settings, config: &SlaveConfig) {
     }
     settings.watched_max = config.watched_max;
     settings.private_network = config.private_network;
+    settings.owner.clone_from(&config.owner);
     settings.set_slice(config.slice_milliseconds);
     settings.set_slots(config.slots);
     settings.policy = config.policy.parse().unwrap_or(settings.policy);

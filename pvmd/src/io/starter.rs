@@ -167,6 +167,7 @@ impl Starter {
             policy: options.policy.unwrap_or(settings.policy).name().to_owned(),
             slice_milliseconds: options.slice,
             slots: options.slots,
+            owner: options.ownership(),
             private_network: options.network == Some(Network::Private),
             watched_max: settings.watched_max,
             takes_silent: settings.succession == SuccessionRule::Silent,

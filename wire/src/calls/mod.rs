@@ -15,6 +15,7 @@ pub mod loads;
 pub mod mailbox;
 pub mod nested;
 pub mod notify;
+pub mod owner;
 pub mod roles;
 pub mod sharing;
 pub mod spawn;

@@ -187,6 +187,13 @@ pub enum DaemonMsg {
     Column(Column),
     /// From the master: the rows of the matrix, as far as they are about the receiver's host.
     Rows(Rows),
+    /// To the master: whether the owner of the sender's host is there.
+    Owner {
+        /// Whether.
+        is_here: bool,
+    },
+    /// From the master: the hosts whose owners are there.
+    Owners(Vec<HostIndex>),
     /// To the master: what does its clock say?
     RowClock {
         /// What the sender's clock says, in nanoseconds: the answer repeats it.

@@ -6,6 +6,7 @@ use crate::calls::tasks::TaskRecord;
 use crate::certificate::{CertificateRequest, Certified};
 use crate::coscheduling::{TurnHistory, TurnsReport};
 use crate::error::PvmError;
+use crate::owner::{OwnerSaid, OwnerState};
 use crate::queue::{BatchRecord, PolicyTally};
 use crate::rows::RowsReport;
 use crate::spawn::{Refusal, SpawnRequest};
@@ -60,6 +61,11 @@ pub enum PeerRequest {
     Adding,
     /// To the master: what are the rows of the machine's matrix?
     Rows,
+    /// What is known of your host's owner?
+    Owner {
+        /// What a person says of that first.
+        said: Option<OwnerSaid>,
+    },
     /// To the master: sign this certificate for a server of a task of mine.
     Certify(CertificateRequest),
 }
@@ -112,6 +118,11 @@ pub enum PeerReply {
     Adding {
         /// How far.
         additions: Additions,
+    },
+    /// To `Owner`.
+    Owner {
+        /// What is known.
+        state: OwnerState,
     },
     /// To `Rows`.
     Rows {

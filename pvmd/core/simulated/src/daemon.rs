@@ -27,6 +27,7 @@ pub fn config(index: HostIndex) -> Config {
         task_memory: None,
         slots: 2,
         policy: Policy::default(),
+        owner: pvm_wire::owner::Ownership::default(),
         private_network: false,
         task_limit: 100,
         address: Some(Ipv4Addr::new(10, 0, 0, 1).into()),

@@ -12,6 +12,7 @@ pub use parse::{HostfileError, MISTAKES_MAX, SLICES, parse_host};
 pub use values::SLOTS;
 
 use pvm_sched::policy::Policy;
+use pvm_wire::owner::{Held, OwnerRule, Ownership};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -126,6 +127,10 @@ pub struct HostOptions {
     pub succession: Option<SuccessionRule>,
     /// `slots=`: how many tasks it is to run at a time (as in other systems' hostfiles).
     pub slots: Option<u32>,
+    /// `owner=`: what tells that its owner is there (this system's own option).
+    pub owner: Option<OwnerRule>,
+    /// `held=`: what is done with tasks meanwhile (this system's own option).
+    pub held: Option<Held>,
     /// `job=`: the number of the Slurm job to which it belongs, if that is not the master's (this system's own option).
     pub job: Option<u64>,
     /// `cluster=`: the cluster that it belongs to, whose hosts share a link to all others (this system's own option).
@@ -171,6 +176,11 @@ impl HostSpec {
 }
 
 impl HostOptions {
+    /// What is said of the owner.
+    pub fn ownership(&self) -> Ownership {
+        Ownership { rule: self.owner.clone().unwrap_or_default(), held: self.held.unwrap_or_default() }
+    }
+
     /// These options; those not given are `other`'s.
     #[must_use]
     pub fn or(self, other: &Self) -> Self {
@@ -191,6 +201,8 @@ impl HostOptions {
             policy: self.policy.or(other.policy),
             succession: self.succession.or(other.succession),
             slots: self.slots.or(other.slots),
+            owner: self.owner.or_else(|| other.owner.clone()),
+            held: self.held.or(other.held),
             job: self.job.or(other.job),
             cluster: pick(self.cluster, &other.cluster),
         }
@@ -269,6 +281,12 @@ impl fmt::Display for HostOptions {
         }
         if let Some(rule) = self.succession {
             write!(f, " succession={}", rule.name())?;
+        }
+        if let Some(owner) = &self.owner {
+            write!(f, " owner={owner}")?;
+        }
+        if let Some(held) = self.held {
+            write!(f, " held={}", held.name())?;
         }
         if let Some(job) = self.job {
             write!(f, " job={job}")?;

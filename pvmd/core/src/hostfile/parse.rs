@@ -6,6 +6,7 @@ use super::values::shortened;
 use super::{HostOptions, HostSpec, Hostfile, Network, SuccessionRule, Via, foreign};
 use pvm_sched::policy::Policy;
 use pvm_wire::limits::{HOSTFILE_LINE_MAX, HOSTFILE_MAX};
+use pvm_wire::owner::{Held, OwnerRule};
 
 /// Mistakes told at once; a file with more has usually one cause.
 pub const MISTAKES_MAX: usize = 20;
@@ -243,6 +244,8 @@ impl HostOptions {
             "policy" => self.policy = Some(policy(value)?),
             "succession" => self.succession = Some(succession(value)?),
             "net" => self.network = Some(network(value)?),
+            "owner" => self.owner = Some(owner(value)?),
+            "held" => self.held = Some(held(value)?),
             "job" => self.job = Some(job(value)?),
             "so" => self.start_options = text(),
             "cluster" => self.cluster = Some(clusters::cluster_name(key, value)?),
@@ -288,6 +291,15 @@ fn slice(value: &str) -> Result<u32, String> {
         let (least, most) = (SLICES.start(), SLICES.end());
         format!("`slice={}`: a slice is {least} to {most} milliseconds", shortened(value))
     })
+}
+
+fn owner(value: &str) -> Result<OwnerRule, String> {
+    value.parse().map_err(|reason| format!("`owner={}`: {reason}", shortened(value)))
+}
+
+fn held(value: &str) -> Result<Held, String> {
+    let held = Held::ALL.into_iter().find(|held| held.name() == value);
+    held.ok_or_else(|| format!("`held={}`: tasks are held `stopped` or at the `least`", shortened(value)))
 }
 
 /// It becomes a word of `srun`'s command line.
