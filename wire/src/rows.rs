@@ -14,7 +14,7 @@ pub const PLACES_MAX: usize = 65_536;
 /// What a host reports to the master: its processors, and its processes that take turns.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
-    /// Its processors.
+    /// Its processors; 0: it takes no part, as its owner is there.
     pub cores: u32,
     /// Its teams by name, and how many processes each has there.
     pub teams: Vec<(String, u32)>,

@@ -36,6 +36,7 @@ mod notify;
 mod observers;
 mod outbox;
 mod output;
+mod owners;
 mod pending;
 mod rows;
 mod services;
@@ -97,6 +98,7 @@ pub struct Core {
     jobs: jobs::JobTasks,
     tending: dispatch::Tending,
     loads: loads::Loads,
+    owners: owners::Owners,
     watching: watching::Watching,
     /// On hosts that hold the master's state.
     deputy: Option<deputy::Deputy>,
@@ -132,6 +134,7 @@ impl Core {
             jobs: jobs::JobTasks::default(),
             tending: dispatch::Tending::default(),
             loads: loads::Loads::new(config.index),
+            owners: owners::Owners::new(config.index, config.owner.clone()),
             watching: watching::Watching::new(config.watched_max, config.host_timeout),
             deputy,
             incoming: deputy::Incoming::default(),
@@ -190,6 +193,7 @@ impl Core {
                 Timer::AdvanceJobs => self.advance_jobs(),
                 Timer::SaveJobs => self.save_jobs(),
                 Timer::Loads => self.pass_loads_on(),
+                Timer::Owner => self.decide_owner(),
                 // Those that have come meanwhile are told now.
                 Timer::JobReports | Timer::Column | Timer::Rows => {}
                 Timer::Sweep => self.on_sweep(),
@@ -243,6 +247,7 @@ impl Core {
                 self.teams(|teams, tasks, at| teams.on_usage(reading, tasks, at));
             }
             Event::OverMemory { cookie, limit } => self.on_over_memory(cookie, limit),
+            Event::Owner(sign) => self.on_owner_sign(sign),
             Event::Sampled(sample) => self.on_sampled(&sample),
             Event::TaskMemory { mean } => self.node.memory.measured(mean),
             Event::QueuesRead { result } => self.command(Command::QueuesRead { result }),
@@ -305,6 +310,8 @@ impl Core {
             }
             DaemonMsg::Load(vector) => self.on_load_told(host, vector),
             DaemonMsg::Loads(vectors) if from_master => self.loads.sent(vectors),
+            DaemonMsg::Owner { is_here } => self.on_owner_told(host, is_here),
+            DaemonMsg::Owners(hosts) if from_master => self.owners.sent(hosts),
             DaemonMsg::Column(column) => self.on_column(host, column),
             DaemonMsg::Rows(rows) if from_master => self.on_rows(&rows),
             DaemonMsg::RowClock { asked } if !own => self.on_row_clock(host, asked),

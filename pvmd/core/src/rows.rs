@@ -28,6 +28,9 @@ pub(crate) struct MasterRows {
 impl MasterRows {
     /// A host reports its processes.
     pub fn heard(&mut self, host: HostIndex, column: Column) {
+        if column.cores == 0 {
+            return self.gone(host);
+        }
         self.has_changed = true;
         self.live.join(host, column.cores.clamp(1, COLUMN_CORES_MAX));
         let named = column.teams.into_iter().filter(|(name, _)| crate::teams::is_name(name));

@@ -47,6 +47,8 @@ pub(crate) enum Timer {
     SaveJobs,
     /// The master may send loads again.
     Loads,
+    /// The last input of this host's owner counts no more.
+    Owner,
     /// The master may be told of tasks of jobs again.
     JobReports,
     /// The master may be told of processes that take turns again.
@@ -136,6 +138,7 @@ impl fmt::Display for Timer {
             Self::AdvanceJobs => write!(out, "look at the queues"),
             Self::SaveJobs => write!(out, "write jobs to disk"),
             Self::Loads => write!(out, "send loads of hosts"),
+            Self::Owner => write!(out, "the last input of the owner"),
             Self::JobReports => write!(out, "report of tasks of jobs"),
             Self::Column => write!(out, "report of processes that take turns"),
             Self::Rows => write!(out, "send rows of the matrix"),

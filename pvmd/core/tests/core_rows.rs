@@ -11,7 +11,7 @@ use pvm_wire::coscheduling::{TurnHistory, TurnSpan};
 use pvm_wire::rows::RowsReport;
 use pvm_wire::spawn::{SpawnRequest, flags};
 use pvm_wire::{HostIndex, Message, Tid};
-use pvmd_core::event::Program;
+use pvmd_core::event::{Event, OwnerSign, Program};
 use pvmd_simulated::machine::{Happening, Machine, Setup, Tasks};
 use pvmd_simulated::process::{ProcId, Role};
 use std::collections::{BTreeMap, BTreeSet};
@@ -252,4 +252,62 @@ fn hosts_report_anew_to_the_next_master() {
     let compared =
         late.inspect(|(here, there)| assert!(here.2.abs_diff(there.2) < IN_STEP, "{here:?} {there:?}"));
     assert!(compared.count() > 5);
+}
+
+#[test]
+fn an_owner_who_is_back_takes_the_host_out_of_the_rows_until_the_owner_leaves() {
+    let (mut world, id) = formed(4, 3, 1);
+    for team in ["a", "b"] {
+        for on in 1..=3 {
+            start(&mut world, id, team, on, 2);
+        }
+    }
+    let owner = |is_here| Event::Owner(OwnerSign::Says(is_here));
+    world.feed(host(3), owner(true));
+    world.pass(Duration::from_millis(100));
+    let rows = report(&mut world, id);
+    assert_eq!((picture(&rows), rows.hosts.len()), (vec!["ax2@1 ax2@2".to_owned(), "bx2@1 bx2@2".into()], 2));
+    // A host with its owner starts nothing, even if it is named.
+    let request = SpawnRequest {
+        file: "prog".into(),
+        flags: flags::HOST,
+        place: "node3".into(),
+        count: 1,
+        env: vec!["PVM_TEAM=c".into()],
+        ..SpawnRequest::default()
+    };
+    world.say(id, &request.message(1));
+    world.pass(Duration::from_millis(200));
+    assert!(!world.tasks.processes.contains_key(&("c".to_owned(), host(3))));
+    // The next master hears of owners anew.
+    world.feed(host(3), owner(false));
+    world.pass(Duration::from_millis(200));
+    assert_eq!(report(&mut world, id).hosts.len(), 3);
+    let all = ["ax2@1 ax2@2 ax2@3", "bx2@1 bx2@2 bx2@3"];
+    assert_eq!(picture(&report(&mut world, id)), all);
+    assert!(world.tasks.faults.is_empty(), "{:?}", world.tasks.faults);
+}
+
+#[test]
+fn all_hosts_know_the_owners_that_are_there_and_so_does_the_next_master() {
+    let (mut world, id) = formed(5, 4, 3);
+    world.feed(host(4), Event::Owner(OwnerSign::Says(true)));
+    world.pass(Duration::from_millis(200));
+    let place = |world: &mut World, team: &str| {
+        let env = vec![format!("PVM_TEAM={team}").into()];
+        let policy = "round-robin".to_owned();
+        let request = SpawnRequest { file: "prog".into(), count: 8, policy, env, ..SpawnRequest::default() };
+        world.say(id, &request.message(1));
+        world.pass(Duration::from_millis(500));
+        let placed = world.tasks.processes.iter().filter(|((name, _), _)| name == team);
+        placed.map(|((_, host), processes)| (host.get(), processes.len())).collect::<BTreeMap<_, _>>()
+    };
+    assert_eq!(place(&mut world, "a"), BTreeMap::from([(1, 3), (2, 3), (3, 2)]));
+    world.vanish(host(1));
+    world.pass(Duration::from_secs(20));
+    assert_eq!(place(&mut world, "b"), BTreeMap::from([(2, 4), (3, 4)]));
+    world.feed(host(4), Event::Owner(OwnerSign::Says(false)));
+    world.pass(Duration::from_millis(200));
+    assert_eq!(place(&mut world, "c").values().sum::<usize>(), 8);
+    assert!(world.tasks.processes.contains_key(&("c".to_owned(), host(4))));
 }

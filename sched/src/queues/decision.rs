@@ -90,7 +90,8 @@ impl<H: Copy + Ord> Scheduler<H> {
         let HostState { idle, load, one_parallel } = queue.when;
         let is_rigid = matches!(job.demand.width, Width::Rigid(_));
         let takes = move |node: &Node| {
-            idle.is_none_or(|seconds| node.is_idle(seconds, now / 1000))
+            !node.is_with_owner
+                && idle.is_none_or(|seconds| node.is_idle(seconds, now / 1000))
                 && load.is_none_or(|most| node.is_lighter_than(most))
                 && !(one_parallel && is_rigid && !node.parallel.is_empty())
         };

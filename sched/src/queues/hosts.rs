@@ -33,11 +33,13 @@ pub(super) struct Node {
     pub load: Option<LoadVector>,
     /// Rigid jobs that have tasks here.
     pub parallel: BTreeSet<u64>,
+    /// Its owner is there: it is given nothing.
+    pub is_with_owner: bool,
 }
 
 impl Node {
     pub fn new(host: Host) -> Self {
-        Self { host, used: 0, load: None, parallel: BTreeSet::new() }
+        Self { host, used: 0, load: None, parallel: BTreeSet::new(), is_with_owner: false }
     }
 
     pub fn free(&self) -> u32 {

@@ -206,6 +206,13 @@ impl<H: Copy + Ord> Scheduler<H> {
         }
     }
 
+    /// The hosts whose owners are there: these, and no others.
+    pub fn set_owners(&mut self, hosts: &BTreeSet<H>) {
+        for (host, node) in &mut self.hosts {
+            node.is_with_owner = hosts.contains(host);
+        }
+    }
+
     /// By how many seconds local clocks are ahead of the time that decisions are told.
     pub fn set_local_time(&mut self, ahead: i32) {
         self.local = i64::from(ahead) * 1000;

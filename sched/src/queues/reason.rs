@@ -61,6 +61,9 @@ pub enum Reason {
     /// As many of its tasks run as may run at a time.
     #[error("{0} of its tasks run, as many as may at a time")]
     AtOnce(u32),
+    /// The owners of all hosts that it may run on are there.
+    #[error("the owners of all hosts that it may run on are there (pvm owner)")]
+    Owners,
     /// There is no room for it.
     #[error("it needs {needs} slots at a time, {free} are free")]
     NoRoom {
@@ -113,6 +116,9 @@ impl<H: Copy + Ord> Scheduler<H> {
             return Reason::NoHosts;
         }
         if !hosts.iter().any(|&(_, _, takes)| takes) {
+            if hosts.iter().all(|(_, node, _)| node.is_with_owner) {
+                return Reason::Owners;
+            }
             let (what, property) = match queue.when {
                 HostState { idle: Some(_), .. } => ("idle", "idle"),
                 HostState { load: Some(_), .. } => ("lightly loaded", "max-load"),

@@ -3,6 +3,7 @@
 use pvm_sched::queues::{Configuration, Queue};
 use pvm_wire::HostIndex;
 use pvm_wire::encoding::DataSignature;
+use pvm_wire::owner::{Held, OwnerRule, Ownership};
 use pvmd_core::event::{Action, Event, StartedHost};
 use pvmd_core::hostfile::{HostOptions, HostSpec, Hostfile, Via};
 use pvmd_core::{Config, Core, Hosting, Limits, Policy, Saved, Succession};
@@ -27,7 +28,7 @@ pub fn config(index: HostIndex) -> Config {
         task_memory: None,
         slots: 2,
         policy: Policy::default(),
-        owner: pvm_wire::owner::Ownership::default(),
+        owner: Ownership { rule: OwnerRule::Run("owner".into()), held: Held::Stopped },
         private_network: false,
         task_limit: 100,
         address: Some(Ipv4Addr::new(10, 0, 0, 1).into()),

@@ -55,6 +55,8 @@ pub struct Process {
     pub(crate) paused: bool,
     /// It waits for its turn, and is stopped meanwhile.
     pub(crate) held: bool,
+    /// It is held, as the owner of its host is there.
+    pub(crate) yields: bool,
     /// What the kernel says that it has done, and when that was.
     pub(crate) work: (Work, Duration),
     /// What `wait` will say of it.
@@ -82,6 +84,7 @@ impl Process {
             waiting: 0,
             paused: false,
             held: false,
+            yields: false,
             work: (Work::default(), Duration::ZERO),
             status: 0,
             read_due: false,
@@ -102,7 +105,7 @@ impl Process {
 
     /// Whether it reads what comes.
     pub(crate) fn is_running(&self) -> bool {
-        !self.stopped && !self.held
+        !self.stopped && !self.held && !self.yields
     }
 
     /// Whether its daemon reads what it writes. The end of one that has hung up is looked for in any case.

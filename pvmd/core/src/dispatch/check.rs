@@ -94,7 +94,10 @@ impl Core {
         if let Some(stranger) = members.difference(&children).next() {
             return Err(format!("no task has the process that takes turns: {stranger:?}"));
         }
-        if self.config.slice.is_some() {
+        if self.owners.is_own_here() && !members.is_empty() {
+            return Err(format!("the owner is there, and these take turns: {members:?}"));
+        }
+        if self.config.slice.is_some() && !self.owners.is_own_here() {
             // A task may enrol before its start is known.
             let is_started = |task: &Task| match task.report {
                 Report::Start { .. } => false,

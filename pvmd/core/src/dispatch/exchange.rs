@@ -32,6 +32,7 @@ impl Core {
         self.agents.tell_all(|_| AgentEvent::Centre);
         self.loads.new_master();
         self.rows_of_new_master();
+        self.owners_of_new_master();
         self.watching.note_change();
         for timer in [Timer::Orphan, Timer::Candidate] {
             self.out.timers.cancel(timer);

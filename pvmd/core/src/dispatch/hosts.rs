@@ -60,6 +60,9 @@ impl Core {
             self.agents.tell_all(|_| AgentEvent::Joined(number(host)));
         }
         self.loads_of_members(added);
+        self.owners.joined();
+        self.pass_owners_on();
+        self.report_owner();
     }
 
     /// A daemon says that it ends. Its link stands until it has ended.
@@ -123,6 +126,7 @@ impl Core {
         self.node.home_gone(host);
         self.loads.gone(host);
         self.rows.gone(host);
+        self.owners.gone(host);
         self.end_tied_tasks(host);
         self.agents.tell_all(|_| AgentEvent::Gone(number(host)));
         self.home(|home, at| home.host_gone(host, at));

@@ -69,7 +69,8 @@ impl Core {
         if self.is_master() && !std::mem::replace(&mut self.tending.advances, true) {
             let (now, local_time) = (self.milliseconds(), self.loads.local_time());
             let loads = self.loads.for_queues();
-            self.command(Command::AdvanceJobs(Moment { now, local_time, loads }));
+            let owners = self.owners.all().collect();
+            self.command(Command::AdvanceJobs(Moment { now, local_time, loads, owners }));
         }
     }
 
@@ -99,7 +100,7 @@ impl Core {
 
     /// Starts as many of the tasks that wait as find slots.
     pub(crate) fn start_job_tasks(&mut self) {
-        if self.jobs.waiting() == 0 {
+        if self.jobs.waiting() == 0 || self.owners.is_own_here() {
             return;
         }
         loop {

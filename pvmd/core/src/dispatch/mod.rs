@@ -15,6 +15,7 @@ mod links;
 mod loads;
 mod neighbours;
 mod output;
+mod owners;
 mod peers;
 mod requests;
 mod routing;

@@ -10,6 +10,7 @@ use crate::pending::{HostBatches, Query};
 use crate::spawn::ExecTo;
 use pvm_wire::calls::hosts::{Adding, Clock, DeleteHosts, HostClock, HostStatus};
 use pvm_wire::calls::jobs::AskJobs;
+use pvm_wire::calls::owner::Owner;
 use pvm_wire::calls::spawn::CancelBatch;
 use pvm_wire::calls::tasks::{ListTasks, TaskList, TaskRecord, TaskStatus};
 use pvm_wire::calls::turns::{History, Rows, Turns};
@@ -64,6 +65,7 @@ impl Core {
                 let additions = self.master_state().map(Master::additions).unwrap_or_default();
                 self.answer(to, PeerReply::Adding { additions });
             }
+            PeerRequest::Owner { said } => self.on_owner_wanted(to, said),
             PeerRequest::Rows => self.on_rows_wanted(to),
             PeerRequest::Certify(request) => self.on_certify(to, request),
             PeerRequest::Clock => {
@@ -94,6 +96,7 @@ impl Core {
                 self.reply_to::<HostClock>(to, &clock);
             }
             (Waiter::Adding(to), PeerReply::Adding { additions }) => self.reply_to::<Adding>(to, &additions),
+            (Waiter::Owner(to), PeerReply::Owner { state }) => self.reply_to::<Owner>(to, &state),
             (Waiter::Rows(to), PeerReply::Rows { report }) => self.reply_to::<Rows>(to, &report),
             (Waiter::Certificate(to), PeerReply::Certified { result }) => self.reply_certified(to, result),
             (Waiter::Tasks { query, hidden }, PeerReply::Tasks { tasks }) => {
@@ -143,6 +146,7 @@ impl Core {
             | Waiter::Pstat(to)
             | Waiter::HostSync(to)
             | Waiter::Adding(to)
+            | Waiter::Owner(to)
             | Waiter::Rows(to)
             | Waiter::AddHosts(to)
             | Waiter::DeleteHosts(to)

@@ -17,6 +17,7 @@ use pvm_wire::calls::hosts::{
 };
 use pvm_wire::calls::jobs::AskJobs;
 use pvm_wire::calls::notify::NotifyRequest;
+use pvm_wire::calls::owner::Owner;
 use pvm_wire::calls::roles::{BecomeHoster, BecomeTasker, BecomeTracer};
 use pvm_wire::calls::sharing::Meet;
 use pvm_wire::calls::spawn::CancelBatch;
@@ -90,6 +91,7 @@ impl Core {
                 Some(master) => self.ask(master, PeerRequest::Rows, Waiter::Rows(to)),
                 None => self.reply_error(to, PvmError::HostFail),
             },
+            Tmx::Owner => self.on_owner_asked(to, &Owner::decode(body)?),
             Tmx::Dump => self.on_dump(to),
             Tmx::Adopt => self.on_adopt(tid, to, &Adopt::decode(body)?),
             Tmx::Share => self.on_share(to.conn),

@@ -24,7 +24,7 @@ impl Core {
     /// Has the home's part decide something, and carries out what follows.
     pub(crate) fn home<R>(&mut self, decide: impl FnOnce(&mut Home, &mut Decision<'_>) -> R) -> R {
         self.effects(|core, out| {
-            let known = (&core.config, &core.hosts, &core.loads);
+            let known = (&core.config, &core.hosts, &core.loads, &core.owners);
             let at = &mut Decision::new(known, core.now, out);
             decide(&mut core.home, at)
         })
@@ -33,7 +33,7 @@ impl Core {
     /// Has the node's part decide something, and carries out what follows.
     pub(crate) fn node<R>(&mut self, decide: impl FnOnce(&mut Node, &Tasks, &mut Decision<'_>) -> R) -> R {
         self.effects(|core, out| {
-            let known = (&core.config, &core.hosts, &core.loads);
+            let known = (&core.config, &core.hosts, &core.loads, &core.owners);
             let at = &mut Decision::new(known, core.now, out);
             decide(&mut core.node, &core.tasks, at)
         })
@@ -253,6 +253,7 @@ impl Core {
                 let (exec, job, tied_to) = (task.report.take_start(), task.report.job(), task.tied_to);
                 debug!(%tid, pid, path, "task started");
                 self.teams(|teams, tasks, at| teams.join(tid, tasks, at));
+                self.hold_tasks();
                 self.trace_started(tid);
                 self.observed_begin(tid);
                 self.output_started(cookie);

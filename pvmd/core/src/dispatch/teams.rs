@@ -12,7 +12,7 @@ impl Core {
     /// Has the teams decide something, and carries out what follows.
     pub(crate) fn teams<R>(&mut self, decide: impl FnOnce(&mut Teams, &Tasks, &mut Decision<'_>) -> R) -> R {
         self.effects(|core, out| {
-            let known = (&core.config, &core.hosts, &core.loads);
+            let known = (&core.config, &core.hosts, &core.loads, &core.owners);
             let at = &mut Decision::new(known, core.now, out);
             decide(&mut core.teams, &core.tasks, at)
         })
@@ -28,7 +28,7 @@ impl Core {
     /// A task says to which team it belongs.
     pub(crate) fn on_team(&mut self, tid: Tid, name: &str) -> Result<(), PvmError> {
         self.effects(|core, out| {
-            let known = (&core.config, &core.hosts, &core.loads);
+            let known = (&core.config, &core.hosts, &core.loads, &core.owners);
             let at = &mut Decision::new(known, core.now, out);
             core.teams.on_team(tid, name, &mut core.tasks, at)
         })

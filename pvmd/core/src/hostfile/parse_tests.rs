@@ -13,7 +13,7 @@ fn mistakes(text: impl AsRef<[u8]>) -> Vec<String> {
 
 #[test]
 fn every_option_finds_its_place() {
-    let text = "node lo=me so=ms dx=/bin/pvmd ep=/a:$HOME/b wd=/tmp sp=2000 bx=dbg ip=10.0.0.1 id=x via=local net=private slice=20 policy=round-robin succession=silent job=17 slots=4 cluster=east";
+    let text = "node lo=me so=ms dx=/bin/pvmd ep=/a:$HOME/b wd=/tmp sp=2000 bx=dbg ip=10.0.0.1 id=x via=local net=private slice=20 policy=round-robin succession=silent owner=idle:10m held=least job=17 slots=4 cluster=east";
     let options = HostOptions {
         login: Some("me".to_owned()),
         start_options: Some("ms".to_owned()),
@@ -27,6 +27,8 @@ fn every_option_finds_its_place() {
         via: Some(Via::Local),
         network: Some(Network::Private),
         slice: Some(20),
+        owner: Some(OwnerRule::Idle(600)),
+        held: Some(Held::Least),
         job: Some(17),
         policy: Some(Policy::RoundRobin),
         succession: Some(SuccessionRule::Silent),
@@ -250,12 +252,18 @@ prop_compose! {
         (slice, job) in (prop::option::of(1..=60_000_u32), prop::option::of(1..=u64::MAX)),
         policy in prop::option::of(prop::sample::select(&Policy::ALL[..])),
         succession in prop::option::of(prop::sample::select(&SuccessionRule::ALL[..])),
+        owner in prop::option::of(prop_oneof![
+            Just(OwnerRule::None),
+            (1..=3600_u32).prop_map(OwnerRule::Idle),
+            "[a-z/.:-]{1,12}".prop_map(OwnerRule::Run),
+        ]),
+        held in prop::option::of(prop::sample::select(&Held::ALL[..])),
         (slots, cluster) in (prop::option::of(SLOTS), prop::option::of("[a-zA-Z0-9._-]{1,64}")),
         start: bool,
         shared_address: bool,
     ) -> HostSpec {
         let options =
-            HostOptions { login, start_options, daemon, exec_path, working_directory, speed, debugger, address, vmid, via, network, slice, policy, succession, slots, job, cluster };
+            HostOptions { login, start_options, daemon, exec_path, working_directory, speed, debugger, address, vmid, via, network, slice, policy, succession, owner, held, slots, job, cluster };
         HostSpec { name, options, start, shared_address }
     }
 }

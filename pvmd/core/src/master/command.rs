@@ -10,6 +10,7 @@ use pvm_wire::daemon::ToMaster;
 use pvm_wire::loads::LoadVector;
 use pvm_wire::{HostIndex, Tid};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 /// One change.
@@ -74,4 +75,6 @@ pub(crate) struct Moment {
     pub local_time: i32,
     /// Loads of hosts that have changed.
     pub loads: Vec<(HostIndex, LoadVector)>,
+    /// The hosts whose owners are there.
+    pub owners: BTreeSet<HostIndex>,
 }

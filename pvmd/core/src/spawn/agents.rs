@@ -154,7 +154,7 @@ pub(crate) fn host_of(number: usize) -> Option<HostIndex> {
 impl Node {
     /// The tasks that fill slots here with the load of others in the same measure, and the number of slots.
     pub fn load_and_room(&self, tasks: &Tasks, at: &Decision<'_>) -> (u32, u32) {
-        let room = at.config.slots;
+        let room = if at.owners.is_own_here() { 0 } else { at.config.slots };
         let outside = (self.load.outside(at.config.cores) * f64::from(room)).round() as u32;
         (u32::try_from(tasks.filling()).unwrap_or(u32::MAX).saturating_add(outside), room)
     }

@@ -289,7 +289,10 @@ impl Home {
     pub(super) fn batch_nodes(&self, id: SpawnId, at: &Decision<'_>) -> Vec<Node> {
         let Some(spawn) = self.spawns.get(&id) else { return Vec::new() };
         let policy = spawn.placing.policy;
-        spawn.placing.nodes.iter().filter_map(|&host| self.node(host, policy, at)).collect()
+        let node = |&host| self.node(host, policy, at);
+        let free: Vec<Node> = nodes_without_owners(&spawn.placing.nodes, at).filter_map(node).collect();
+        // Where all owners are there, a host says why it starts nothing.
+        if free.is_empty() { spawn.placing.nodes.iter().filter_map(node).collect() } else { free }
     }
 
     fn node(&self, host: HostIndex, policy: Policy, at: &Decision<'_>) -> Option<Node> {
@@ -300,6 +303,14 @@ impl Home {
         };
         Some(Node { host, capability, limit: entry.task_limit })
     }
+}
+
+fn nodes_without_owners<'a>(
+    nodes: &'a BTreeSet<HostIndex>,
+    at: &Decision<'a>,
+) -> impl Iterator<Item = &'a HostIndex> {
+    let owners = at.owners;
+    nodes.iter().filter(move |host| !owners.is_here(**host))
 }
 
 fn tell_nodes_done(batch: BatchId, nodes: &BTreeSet<HostIndex>, at: &mut Decision<'_>) {

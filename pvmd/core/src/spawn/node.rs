@@ -135,6 +135,11 @@ impl Node {
         self.execs.insert(id, Exec { to, batch, results, open, refusals: Refusals::default(), stage });
         if open == 0 {
             self.finish(id, tasks, at);
+        } else if at.owners.is_own_here() {
+            for number in 0..open {
+                let reason = "the owner of the host is there (pvm owner)".to_owned();
+                self.settle(id, number, Err((PvmError::OutOfRes, reason)), tasks, at);
+            }
         } else {
             at.out.push(Effect::StartTasks(id));
         }

@@ -48,6 +48,9 @@ impl Node {
             let p = u64::from(at.config.task_target);
             (p, tasks.running() as u64 + promised + outside(p))
         };
+        if at.owners.is_own_here() {
+            return (0, p_c);
+        }
         let more = self.memory.room(tasks.running()).map(|more| more.saturating_sub(promised));
         (more.map_or(p, |more| p.min(p_c.saturating_add(more))), p_c)
     }

@@ -43,6 +43,8 @@ pub(crate) struct Teams {
     history: History,
     /// What is known of the machine's matrix.
     pub rows: HostRows,
+    /// The owner of the host is there: no team takes turns.
+    is_suspended: bool,
 }
 
 impl Teams {
@@ -58,6 +60,7 @@ impl Teams {
             awaits: BTreeMap::new(),
             history: History::default(),
             rows: HostRows::default(),
+            is_suspended: false,
         }
     }
 

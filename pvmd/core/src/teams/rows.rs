@@ -52,12 +52,13 @@ impl HostRows {
 }
 
 impl Teams {
-    /// What the master is told.
+    /// What the master is told. A host whose owner is there has no processors for the matrix.
     pub fn column(&mut self, cores: u32) -> Column {
         self.rows.is_reported = true;
         let count = |(team, pids, _): (TeamId, &BTreeSet<i32>, bool)| {
             self.name(team).map(|name| (name.to_owned(), pids.len() as u32))
         };
+        let cores = if self.is_suspended { 0 } else { cores };
         let teams = self.scheduler.teams().filter_map(count).take(COLUMN_TEAMS_MAX).collect();
         Column { cores, teams }
     }

@@ -18,10 +18,28 @@ impl Teams {
     /// A task's process runs: from now on it takes turns with others. Only our own children do: a program that was started from a
     /// shell is not ours to stop, and the console must always answer.
     pub fn join(&mut self, tid: Tid, tasks: &Tasks, at: &mut Decision<'_>) {
-        let Some(task) = tasks.get(tid).filter(|task| task.takes_turns()) else { return };
+        let Some(task) = tasks.get(tid).filter(|task| task.takes_turns() && !self.is_suspended) else {
+            return;
+        };
         let decisions = self.scheduler.join(task.team, task.pid, at.now);
         self.rows.note_change();
         self.apply(decisions, tasks, at);
+    }
+
+    /// The owner of the host is there, or is not any more: no task of this host takes turns meanwhile.
+    pub fn suspend(&mut self, is_suspended: bool, tasks: &Tasks, at: &mut Decision<'_>) {
+        if !is_suspended {
+            self.is_suspended = false;
+        }
+        for task in tasks.iter().filter(|task| task.takes_turns()) {
+            if is_suspended {
+                self.leave((task.team, task.pid), false, tasks, at);
+            } else {
+                self.join(task.tid, tasks, at);
+            }
+        }
+        self.is_suspended = is_suspended;
+        self.rows.note_change();
     }
 
     /// A process takes no turns any more. Unless it has ended it is let go.

@@ -8,6 +8,7 @@ use pvm_wire::calls::jobs::AskJobs;
 use pvm_wire::jobs::{JobCall, JobId};
 use pvm_wire::{HostIndex, Tid};
 use pvmd_core::Census;
+use pvmd_core::event::{Event, OwnerSign};
 use pvmd_simulated::process::{ProcId, Process};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -73,6 +74,9 @@ fn check(world: &mut World, end: End) {
     }
     for process in world.processes.values_mut() {
         process.stopped = false;
+    }
+    for host in world.hosts.keys().copied().collect::<Vec<_>>() {
+        world.feed(host, Event::Owner(OwnerSign::Says(false)));
     }
     for id in world.processes.keys().copied().collect::<Vec<_>>() {
         world.hear_soon(id);

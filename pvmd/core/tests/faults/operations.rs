@@ -21,7 +21,7 @@ use pvm_wire::queue::QueueRequest;
 use pvm_wire::spawn::{Sink, SpawnRequest, flags};
 use pvm_wire::{HostIndex, Tid};
 use pvmd_core::Policy;
-use pvmd_core::event::{Event, Sample};
+use pvmd_core::event::{Event, OwnerSign, Sample};
 use pvmd_simulated::machine::Happening;
 use pvmd_simulated::process::{ProcId, Process, Role, message};
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,6 +81,11 @@ pub fn operate(world: &mut World, op: Op) {
                 let free = 1 << (40 - 4 * cores.min(6));
                 let sample = Sample { run_queue, memory: 1 << 40, free, ..Sample::default() };
                 world.feed(host, Event::Sampled(sample));
+            }
+        }
+        Op::Owner(host, n) => {
+            if let Some(host) = nth_host(world, host) {
+                world.feed(host, Event::Owner(OwnerSign::Says(n % 2 == 1)));
             }
         }
         Op::Jump(host, milliseconds) => {

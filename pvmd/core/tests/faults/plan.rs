@@ -65,6 +65,8 @@ pub enum Op {
     DeleteHost(u32, u32),
     /// A host's load is read.
     Load(u32, u32),
+    /// The owner of a host is back, or (an even number) leaves.
+    Owner(u32, u32),
     /// A host's clock jumps forward by a number of milliseconds.
     Jump(u32, u32),
     /// The master's daemon vanishes, and the machine with it unless it has deputies. An odd number: its host is off.
@@ -83,7 +85,6 @@ pub enum Op {
     Page(u32),
 }
 
-/// A whole run.
 impl Op {
     /// The number of the task that carries it out, if it is a task's.
     pub fn task(self) -> Option<u32> {
@@ -121,6 +122,7 @@ impl Op {
     }
 }
 
+/// A whole run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     pub seed: u64,
@@ -188,6 +190,7 @@ fn draw(random: &mut Random) -> Op {
         56..=58 => Op::WatchHost(a, b),
         59 if c % 2 == 0 => Op::WatchArrivals(a),
         59 => Op::Observe(a),
+        60 if c % 2 == 0 => Op::Owner(a, b),
         60 => Op::Unwatch(a, b),
         61..=65 => Op::Ask(a, b),
         66..=68 => Op::Mail(a, b),

@@ -524,6 +524,8 @@ impl<T: Tasks> Machine<T> {
             }
             Action::Exit { .. } => self.exit(host),
             Action::Dispatch { pid, runs } => self.hold(pid, !runs),
+            Action::HoldTasks { spared, .. } => self.yield_to_owner(host, Some(&spared)),
+            Action::LetTasksGo => self.yield_to_owner(host, None),
             Action::ReadUsage { .. } | Action::Locate { .. } => {
                 self.fault(format!("not to be asked for here: {action:?}"));
             }

@@ -279,6 +279,20 @@ impl<T: Tasks> Machine<T> {
         self.hear_soon(id);
     }
 
+    /// The owner of a host is there, or not any more: its tasks are held, or go on.
+    pub(super) fn yield_to_owner(&mut self, host: HostIndex, spared: Option<&[i32]>) {
+        let on_it =
+            self.processes.iter_mut().filter(|(_, process)| process.host == host && process.cookie.is_some());
+        let mut changed = Vec::new();
+        for (&id, process) in on_it {
+            process.yields = spared.is_some_and(|spared| !spared.contains(&process.pid));
+            changed.push(id);
+        }
+        for id in changed {
+            self.hear_soon(id);
+        }
+    }
+
     /// What a kernel says of processes. Some compute, some sleep most of the time, and some have ended.
     pub(super) fn usage(&mut self, host: HostIndex, pids: &[i32]) -> Event {
         let now = self.now;

@@ -272,7 +272,10 @@ mod tests {
     }
 
     fn step(jobs: &mut Jobs) -> Vec<JobState> {
-        jobs.advance(Moment { now: 9, local_time: 0, loads: Vec::new() }, &mut Effects::default());
+        jobs.advance(
+            Moment { now: 9, local_time: 0, loads: Vec::new(), owners: BTreeSet::new() },
+            &mut Effects::default(),
+        );
         jobs.all.values().map(Job::state).collect()
     }
 

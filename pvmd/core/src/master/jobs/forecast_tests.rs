@@ -8,6 +8,7 @@ use pvm_wire::HostIndex;
 use pvm_wire::codec;
 use pvm_wire::daemon::{Blob, HostEntry};
 use pvm_wire::jobs::{Expectation, JobRequest, TaskEvent, TaskReport};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 const HOSTFILE: &str = "a cluster=east\nb cluster=west\nlink=east bw=1Gbit\nlink=west bw=1Gbit\n";
@@ -68,7 +69,10 @@ fn begun(jobs: &mut Jobs, request: JobRequest, now: u64) -> JobId {
 }
 
 fn step(jobs: &mut Jobs, now: u64) {
-    jobs.advance(Moment { now, local_time: 0, loads: Vec::new() }, &mut Effects::default());
+    jobs.advance(
+        Moment { now, local_time: 0, loads: Vec::new(), owners: BTreeSet::new() },
+        &mut Effects::default(),
+    );
 }
 
 /// All its tasks end.

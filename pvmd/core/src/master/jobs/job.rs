@@ -175,6 +175,13 @@ impl Job {
         self.given.iter().filter(move |(_, given)| given.host == host).map(|(&task, _)| task)
     }
 
+    /// Tasks that need not stay on a host: those that have not started, and all if they may begin again.
+    pub fn leaving(&self, host: HostIndex) -> impl Iterator<Item = u32> {
+        let may_again = self.request.restarts > 0;
+        let on_it = self.given.iter().filter(move |(_, given)| given.host == host);
+        on_it.filter(move |(_, given)| may_again || given.tid.is_none()).map(|(&task, _)| task)
+    }
+
     /// Whether it waits for other jobs.
     pub fn waits_for_jobs(&self) -> bool {
         !self.after.is_empty()

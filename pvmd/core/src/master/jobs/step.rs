@@ -10,7 +10,7 @@ use pvm_wire::HostIndex;
 use pvm_wire::daemon::FromMaster;
 use pvm_wire::jobs::{JobId, JobState, TaskEvent, TaskReport, Tasks};
 use pvm_wire::spawn::{POLICY_VARIABLE, entry, split_entry};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsString;
 use tracing::info;
 
@@ -22,6 +22,7 @@ impl Jobs {
         for (host, load) in moment.loads {
             self.scheduler.set_load(host, load);
         }
+        self.scheduler.set_owners(&moment.owners);
         self.scheduler.expire(self.now);
         self.note_reports();
         self.replace_lost();
@@ -33,6 +34,9 @@ impl Jobs {
         self.end_jobs(out);
         self.start_jobs(out);
         self.stop_tasks(out);
+        for host in moment.owners {
+            self.vacate(host, out);
+        }
         self.answer_waiters(out);
     }
 
@@ -127,12 +131,41 @@ impl Jobs {
         for stop in self.scheduler.stops(self.now) {
             let id = JobId(stop.job);
             let Some(job) = self.all.get(&id) else { continue };
+            let mut parts = Vec::new();
             for (host, count) in stop.parts {
                 let given = job.given_to(host).filter(|&task| !self.stopped.contains(&(id, task)));
                 let mut tasks: Vec<u32> = given.collect();
                 // The latest have done least.
-                let tasks = tasks.split_off(tasks.len().saturating_sub(count as usize));
-                info!(job = %id, %host, ?tasks, "preempted");
+                parts.push((host, tasks.split_off(tasks.len().saturating_sub(count as usize))));
+            }
+            self.stop(id, parts, "preempted", out);
+        }
+    }
+
+    /// The owner of a host is there: tasks that have not started are given back, and those that may begin again end, to do so elsewhere.
+    fn vacate(&mut self, host: HostIndex, out: &mut Effects) {
+        let on_it: Vec<JobId> =
+            self.all.values().filter(|job| job.has_given(host)).map(|job| job.id).collect();
+        for id in on_it {
+            let Some(job) = self.all.get(&id) else { continue };
+            let leaving: Vec<u32> =
+                job.leaving(host).filter(|&task| !self.stopped.contains(&(id, task))).collect();
+            let is_rigid = matches!(job.request.tasks, Tasks::Rigid(_));
+            // A rigid job runs as a whole.
+            let others = if is_rigid && !leaving.is_empty() { job.hosts_given() } else { BTreeSet::new() };
+            let left =
+                |host| job.given_to(host).filter(|&task| !self.stopped.contains(&(id, task))).collect();
+            let others = others.into_iter().filter(|&other| other != host).map(|other| (other, left(other)));
+            let parts = others.chain([(host, leaving)]).collect();
+            self.stop(id, parts, "leaves the host to its owner", out);
+        }
+    }
+
+    /// Some tasks of a job end, and begin again.
+    fn stop(&mut self, id: JobId, parts: Vec<(HostIndex, Vec<u32>)>, why: &str, out: &mut Effects) {
+        for (host, tasks) in parts {
+            if !tasks.is_empty() {
+                info!(job = %id, %host, ?tasks, "{why}");
                 self.stopped.extend(tasks.iter().map(|&task| (id, task)));
                 out.push(Effect::Order(host, FromMaster::StopTasks { job: id, tasks }));
             }
@@ -199,7 +232,7 @@ mod tests {
         };
         jobs.host_joined(&host, None);
         let mut out = Effects::default();
-        jobs.advance(Moment { now: 9, local_time: 0, loads: Vec::new() }, &mut out);
+        jobs.advance(Moment { now: 9, local_time: 0, loads: Vec::new(), owners: BTreeSet::new() }, &mut out);
         let ordered = |effect| match effect {
             Effect::Order(_, FromMaster::RunTasks(order)) => Some(order.program.env),
             _ => None,

@@ -1,0 +1,119 @@
+//! Owners of hosts: what is said of them, and what follows for the tasks of this host.
+
+use crate::Core;
+use crate::addresses::{PeerTo, ReplyTo, Waiter};
+use crate::effect::Effect;
+use crate::event::{Action, OwnerSign};
+use crate::timers::Timer;
+use pvm_sched::allocation::agent::Event as AgentEvent;
+use pvm_wire::calls::owner::Owner;
+use pvm_wire::daemon::{DaemonMsg, PeerReply, PeerRequest};
+use pvm_wire::owner::{Held, OwnerSaid};
+use pvm_wire::{HostIndex, PvmError};
+use tracing::info;
+
+impl Core {
+    /// Something tells of this host's owner.
+    pub(crate) fn on_owner_sign(&mut self, sign: OwnerSign) {
+        if let Some(left) = self.owners.sign(sign, self.now) {
+            self.set_timer(left, Timer::Owner);
+        }
+        self.decide_owner();
+    }
+
+    /// A task wants to know of a host's owner, or says something of that.
+    pub(crate) fn on_owner_asked(&mut self, to: ReplyTo, call: &Owner) {
+        let said = OwnerSaid::numbered(call.said);
+        match call.host.host().filter(|&index| self.hosts.contains(index)) {
+            None => self.reply_error(to, PvmError::NoHost),
+            Some(_) if call.said != 0 && said.is_none() => self.reply_error(to, PvmError::BadParam),
+            Some(index) => self.ask(index, PeerRequest::Owner { said }, Waiter::Owner(to)),
+        }
+    }
+
+    /// A daemon wants to know of this host's owner.
+    pub(crate) fn on_owner_wanted(&mut self, to: PeerTo, said: Option<OwnerSaid>) {
+        if let Some(said) = said {
+            self.owners.say(said);
+            self.decide_owner();
+        }
+        let tasks = self.tasks.iter().filter(|task| task.takes_turns()).count();
+        let state = self.owners.state(u32::try_from(tasks).unwrap_or(u32::MAX));
+        self.answer(to, PeerReply::Owner { state });
+    }
+
+    /// Decides anew whether the owner is there, and has tasks held or let go.
+    pub(crate) fn decide_owner(&mut self) {
+        let Some(is_here) = self.owners.decide(self.now) else { return };
+        info!(is_here, "the owner of this host");
+        // Held tasks take no turns: their teams would wait for them on all hosts.
+        self.teams(|teams, tasks, at| teams.suspend(is_here, tasks, at));
+        if is_here {
+            self.hold_tasks();
+            self.agents.tell_all(|_| AgentEvent::Load);
+        } else {
+            self.out.act(Action::LetTasksGo);
+            self.give_way(true);
+            self.start_job_tasks();
+            // There is room again.
+            self.node(|node, tasks, at| node.on_room(tasks, at));
+            self.agents.tell_all(|_| AgentEvent::Load);
+        }
+        self.report_owner();
+    }
+
+    /// A task has begun, perhaps while the owner is there.
+    pub(crate) fn hold_tasks(&mut self) {
+        if !self.owners.is_own_here() {
+            return;
+        }
+        let managers = self.tasks.iter().filter(|task| task.manager && task.pid > 1);
+        let spared = managers.map(|task| task.pid).collect();
+        self.out.act(Action::HoldTasks { spared, held: self.owners.held() });
+        self.give_way(false);
+    }
+
+    /// Where control groups divide the processors, a task at the least share needs a group of its own.
+    fn give_way(&mut self, runs: bool) {
+        if self.owners.held() == Held::Least {
+            let held = self.tasks.iter().filter(|task| task.takes_turns());
+            let pids: Vec<i32> = held.map(|task| task.pid).collect();
+            for pid in pids {
+                self.out.act(Action::Dispatch { pid, runs });
+            }
+        }
+    }
+
+    /// Tells the master what it does not know of this host's owner.
+    pub(crate) fn report_owner(&mut self) {
+        if let Some(master) = self.hosts.master()
+            && let Some(is_here) = self.owners.take_report()
+        {
+            self.tell(master, DaemonMsg::Owner { is_here });
+        }
+    }
+
+    /// As the master: a host tells of its owner.
+    pub(crate) fn on_owner_told(&mut self, host: HostIndex, is_here: bool) {
+        if self.is_master() && self.hosts.contains(host) {
+            self.owners.heard(host, is_here);
+            self.pass_owners_on();
+        }
+    }
+
+    /// As the master: tells all whose owners are there, and the queues, if that is news.
+    pub(crate) fn pass_owners_on(&mut self) {
+        if self.is_master()
+            && let Some(hosts) = self.owners.take_news()
+        {
+            self.effects(|_, out| out.push(Effect::TellMembers(DaemonMsg::Owners(hosts))));
+            self.advance_jobs();
+        }
+    }
+
+    /// There is another master, which may be this host.
+    pub(crate) fn owners_of_new_master(&mut self) {
+        self.owners.new_master();
+        self.report_owner();
+    }
+}
