@@ -8,6 +8,7 @@ use pvm_wire::calls::hosts::{
     AddHosts, Adding, Additions, Clock, Config, DeleteHosts, Halt, HostClock, HostList, HostRecord,
     HostStatus, StartUp,
 };
+use pvm_wire::calls::owner::Owner;
 use pvm_wire::calls::state::Dump;
 use pvm_wire::calls::tasks::{Adopt, Adopted, ListTasks, SendSignal, TaskList, TaskRecord, TaskStatus};
 use pvm_wire::calls::turns::{History, Rows, Turns};
@@ -15,6 +16,7 @@ use pvm_wire::certificate::{CertificateRequest, Certified};
 use pvm_wire::codes::{CONTEXT_TC, Tc};
 use pvm_wire::coscheduling::{TurnHistory, TurnsReport};
 use pvm_wire::events::{Datum, Event, Writer};
+use pvm_wire::owner::{OwnerSaid, OwnerState};
 use pvm_wire::rows::RowsReport;
 use pvm_wire::{PvmError, Tid};
 use std::ffi::OsString;
@@ -267,6 +269,12 @@ impl Task {
     /// The rows of the machine's matrix, by which teams take turns on all hosts at once.
     pub fn rows(&mut self) -> Result<RowsReport> {
         self.engine.call(&Rows {})
+    }
+
+    /// What is known of the owner of a host, after it was said whether the owner is there, if anything is. While the owner is there the host is
+    /// given no tasks, and those that it has are held. [`PvmError::NoHost`]: there is no such host.
+    pub fn owner(&mut self, host: Tid, said: Option<OwnerSaid>) -> Result<OwnerState> {
+        self.engine.call(&Owner { host, said: said.map_or(0, OwnerSaid::number) })
     }
 
     /// The turns that teams had on a host, from the span with this number on. The daemon keeps some thousand spans.

@@ -3,6 +3,7 @@
 use crate::shell::ps::{PsOptions, Which};
 use crate::shell::{batches, words};
 use clap::{Args, Subcommand};
+use pvm_wire::owner::OwnerSaid;
 use pvm3::Tid;
 
 /// A command for the virtual machine that runs here. None of them starts one.
@@ -23,6 +24,8 @@ pub enum MachineCommand {
     /// Show the rows by which teams take turns on all hosts at once
     #[command(after_help = ROWS_EXAMPLES)]
     Rows(PlainArgs),
+    /// Show whether the owners of hosts are there, or say it
+    Owner(OwnerArgs),
     /// Show the whole state of this host's daemon
     Dump(PlainArgs),
     /// End the virtual machine
@@ -40,6 +43,7 @@ impl MachineCommand {
             Self::Delete(args) => args.output.json,
             Self::Batch(args) => args.output.json,
             Self::Kill(args) => args.output.json,
+            Self::Owner(args) => args.output.json,
             Self::Dump(args) | Self::Halt(args) | Self::Rows(args) => args.output.json,
         }
     }
@@ -59,6 +63,36 @@ PVM_COSCHEDULING=dasic at the master makes the machine take turns so.
 Examples:
   pvm rows                                   a line per row, a column per host
   pvm rows --json | jq .idle                 the part of all places that is idle";
+
+const OWNER_EXAMPLES: &str = "\
+While the owner of a host is there, the host is given no tasks, and its tasks are held (hostfile: owner=, held=).
+Tasks of jobs that may be restarted end, and begin again on other hosts.
+
+Examples:
+  pvm owner                                  one line per host
+  pvm owner desk7 here                       the owner of desk7 is back
+  pvm owner desk7 gone                       the host may be used, whatever its rule says
+  pvm owner desk7 auto                       the rule decides again";
+
+/// The arguments of `pvm owner`.
+#[derive(Debug, Args)]
+#[command(after_help = OWNER_EXAMPLES)]
+pub struct OwnerArgs {
+    /// The name of a host (default: all hosts)
+    #[arg(value_name = "HOST")]
+    pub host: Option<String>,
+    /// Say that its owner is there, is not, or that its rule decides
+    #[arg(value_name = "here|gone|auto", value_parser = said, requires = "host")]
+    pub said: Option<OwnerSaid>,
+    /// How the answer is written
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+fn said(text: &str) -> Result<OwnerSaid, String> {
+    let said = OwnerSaid::ALL.into_iter().find(|said| said.name() == text);
+    said.ok_or_else(|| "an owner is `here` or `gone`; with `auto` the rule decides".to_owned())
+}
 
 const HALT_EXAMPLES: &str = "\
 Returns when the daemon of this host has exited.

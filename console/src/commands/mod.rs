@@ -4,11 +4,13 @@
 pub mod args;
 mod batches;
 mod hosts;
+mod owner;
 mod rows;
 mod tasks;
 
 pub use batches::{batches, batches_of, cancel, policies, watch};
 pub use hosts::{add, delete, host_names, host_rows, hosts};
+pub use owner::owner;
 pub use rows::rows;
 pub use tasks::{children_of, end, send_signal, task_rows, tasks};
 
@@ -44,6 +46,7 @@ pub fn run(command: &MachineCommand) -> Result<u8> {
     let mut task = Task::enrol_as(Some("pvm"), true)?;
     let report = match command {
         MachineCommand::Conf(args) => hosts(&mut task, args.long)?,
+        MachineCommand::Owner(args) => owner(&mut task, args.host.as_deref(), args.said)?,
         MachineCommand::Rows(_) => rows(&mut task)?,
         MachineCommand::Ps(args) => tasks(&mut task, &args.options())?,
         MachineCommand::Add(args) => add(&mut task, &args.hosts)?.0,

@@ -1,6 +1,7 @@
 //! `pvm rows`: the matrix by which teams take turns on all hosts at once.
 
 use super::Report;
+use crate::shell::tables;
 use anyhow::Result;
 use pvm_wire::rows::RowsReport;
 use pvm3::Task;
@@ -48,13 +49,7 @@ fn table(report: &RowsReport) -> String {
         }
         lines.push(line);
     }
-    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();
-    let mut text = String::new();
-    for line in &lines {
-        let cells = line.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}"));
-        let _ = writeln!(text, "{}", cells.collect::<Vec<_>>().join("  ").trim_end());
-    }
+    let mut text = tables::columns(&lines);
     let _ = writeln!(text, "{} ms a row, {} idle", report.slice as f64 / 1000.0, percent(report.idle.into()));
     text
 }

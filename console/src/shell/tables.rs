@@ -80,6 +80,23 @@ pub fn turns(rows: &[(String, TurnsReport)]) -> String {
     text
 }
 
+/// Lines of cells, each column as wide as its widest cell. A line may have fewer cells than others.
+pub fn columns(lines: &[Vec<String>]) -> String {
+    let mut widths = Vec::new();
+    for line in lines {
+        widths.resize(widths.len().max(line.len()), 0);
+        for (width, cell) in widths.iter_mut().zip(line) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    let mut text = String::new();
+    for line in lines {
+        let cells = line.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}"));
+        let _ = writeln!(text, "{}", cells.collect::<Vec<_>>().join("  ").trim_end());
+    }
+    text
+}
+
 /// Nanoseconds for people: `4.2us`.
 pub fn in_micros(nanos: u64) -> String {
     format!("{:.1}us", nanos as f64 / 1000.0)

@@ -17,6 +17,8 @@ use std::time::Duration;
 const PIECE: usize = 4 << 20;
 /// A task that is to end has this time to put its affairs in order.
 const GRACE: Duration = Duration::from_secs(5);
+/// And this one if it has to leave the host to its owner.
+const GRACE_FOR_OWNER: Duration = Duration::from_secs(1);
 
 /// As the host of the task that calls.
 impl Core {
@@ -188,7 +190,8 @@ impl Core {
 
     fn end_job_task(&mut self, tid: Tid) {
         self.signal_task(tid, SIGTERM);
-        self.set_timer(GRACE, Timer::JobGrace(tid));
+        let grace = if self.owners.is_own_here() { GRACE_FOR_OWNER } else { GRACE };
+        self.set_timer(grace, Timer::JobGrace(tid));
     }
 
     /// A task that was to end has had its time.

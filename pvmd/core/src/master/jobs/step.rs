@@ -195,55 +195,5 @@ fn preset_policy(env: &mut Vec<OsString>, policy: Policy) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::{Config, Saved, SavedJob, SavedState};
-    use pvm_sched::queues::Queue;
-    use pvm_wire::codec;
-    use pvm_wire::daemon::{Blob, HostEntry};
-    use pvm_wire::jobs::{JobRequest, Stamp};
-    use std::time::Duration;
-
-    /// The environment of the tasks of a job whose queue has this policy, and that was submitted with another.
-    fn environment(policy: Option<Policy>) -> Vec<OsString> {
-        let mut request = JobRequest::new("true", "ann", "/");
-        request.program.env = vec!["A=b".into(), entry(POLICY_VARIABLE, "local")];
-        let demand = Job::demand(&request);
-        let mut job = Job::new(JobId(1), request, "default".into(), demand);
-        job.submitted = 5;
-        let bytes = Blob(codec::encode(&job).expect("a job can be encoded").into());
-        let stamp = Stamp { machine: 7, run: 3, reign: 1 };
-        let state = SavedState { stamp, is_closed: true, deputies: vec!["a".into()] };
-        let jobs = vec![SavedJob { bytes, is_doubtful: false }];
-        let queues = vec![Queue { policy, ..Queue::open("default") }].into();
-        let saved = Saved { jobs, state: Some(state), replaces: None };
-        let config = Config { name: "a".into(), saved, queues, ..Config::for_tests() };
-        let mut jobs = Jobs::new(&config, Duration::from_secs(1));
-        jobs.note_slots(HostIndex::MASTER, 2);
-        let host = HostEntry {
-            index: HostIndex::MASTER,
-            name: "a".to_owned(),
-            arch: "LINUX64".to_owned(),
-            speed: 1000,
-            capability: 1000.0,
-            task_limit: 9,
-            signature: 0,
-            address: None,
-        };
-        jobs.host_joined(&host, None);
-        let mut out = Effects::default();
-        jobs.advance(Moment { now: 9, local_time: 0, loads: Vec::new(), owners: BTreeSet::new() }, &mut out);
-        let ordered = |effect| match effect {
-            Effect::Order(_, FromMaster::RunTasks(order)) => Some(order.program.env),
-            _ => None,
-        };
-        out.into_iter().find_map(ordered).expect("the job starts")
-    }
-
-    #[test]
-    fn tasks_of_a_queue_that_has_a_policy_find_it_in_their_environment() {
-        let with = |name| vec![OsString::from("A=b"), entry(POLICY_VARIABLE, name)];
-        assert_eq!(environment(Some(Policy::Bidding)), with("bidding"));
-        assert_eq!(environment(None), with("local"), "what the job was submitted with stays");
-    }
-}
+#[path = "step_tests.rs"]
+mod tests;

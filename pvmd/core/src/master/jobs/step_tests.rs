@@ -1,0 +1,113 @@
+use super::*;
+use crate::config::{Config, Saved, SavedJob, SavedState};
+use pvm_sched::queues::Queue;
+use pvm_wire::Tid;
+use pvm_wire::codec;
+use pvm_wire::daemon::{Blob, HostEntry};
+use pvm_wire::jobs::{JobRequest, Stamp};
+use std::time::Duration;
+
+/// A host with two slots.
+fn host(index: u32, name: &str) -> HostEntry {
+    HostEntry {
+        index: HostIndex::new(index).expect("an index"),
+        name: name.to_owned(),
+        arch: "LINUX64".to_owned(),
+        speed: 1000,
+        capability: 1000.0,
+        task_limit: 9,
+        signature: 0,
+        address: None,
+    }
+}
+
+/// Jobs, of which one waits in a queue, and a machine of these hosts.
+fn waiting(request: JobRequest, queue: Queue, hosts: &[HostEntry]) -> Jobs {
+    let demand = Job::demand(&request);
+    let mut job = Job::new(JobId(1), request, "default".into(), demand);
+    job.submitted = 5;
+    let bytes = Blob(codec::encode(&job).expect("a job can be encoded").into());
+    let stamp = Stamp { machine: 7, run: 3, reign: 1 };
+    let state = SavedState { stamp, is_closed: true, deputies: vec!["a".into()] };
+    let jobs = vec![SavedJob { bytes, is_doubtful: false }];
+    let saved = Saved { jobs, state: Some(state), replaces: None };
+    let config = Config { name: "a".into(), saved, queues: vec![queue].into(), ..Config::for_tests() };
+    let mut jobs = Jobs::new(&config, Duration::from_secs(1));
+    for host in hosts {
+        jobs.note_slots(host.index, 2);
+        jobs.host_joined(host, None);
+    }
+    jobs
+}
+
+fn moment(now: u64, owners: &[u32]) -> Moment {
+    let owners = owners.iter().filter_map(|&index| HostIndex::new(index)).collect();
+    Moment { now, local_time: 0, loads: Vec::new(), owners }
+}
+
+/// What hosts are ordered: tasks to run, and (below 0 for the host) to stop.
+fn orders(out: Effects) -> Vec<(i32, Vec<u32>)> {
+    let order = |effect| match effect {
+        Effect::Order(host, FromMaster::RunTasks(order)) => {
+            let ranges = order.tasks.iter().flat_map(|&(first, count)| first..first + count);
+            Some((host.get().cast_signed(), ranges.collect()))
+        }
+        Effect::Order(host, FromMaster::StopTasks { tasks, .. }) => Some((-host.get().cast_signed(), tasks)),
+        _ => None,
+    };
+    out.into_iter().filter_map(order).collect()
+}
+
+/// The orders when the owner of the first host is back, after one of the tasks there has begun.
+fn orders_for_owner(restarts: u32, tasks: Tasks) -> (Vec<(i32, Vec<u32>)>, Jobs) {
+    let (first, second) = (host(1, "a"), host(2, "b"));
+    let mut request = JobRequest::new("true", "ann", "/");
+    (request.tasks, request.restarts) = (tasks, restarts);
+    let mut jobs = waiting(request, Queue::open("default"), std::slice::from_ref(&first));
+    jobs.advance(moment(9, &[]), &mut Effects::default());
+    let began =
+        TaskReport { job: JobId(1), task: 0, what: TaskEvent::Started { tid: Tid::from_raw(0x4_0001) } };
+    jobs.reports.push((first.index, began));
+    jobs.note_slots(second.index, 2);
+    jobs.host_joined(&second, None);
+    let mut out = Effects::default();
+    jobs.advance(moment(10, &[1]), &mut out);
+    (orders(out), jobs)
+}
+
+#[test]
+fn a_host_whose_owner_is_back_gives_back_what_has_not_begun_or_may_begin_again() {
+    let array = Tasks::Array { first: 0, count: 2, at_once: None };
+    let (orders_of_others, mut jobs) = orders_for_owner(0, array);
+    assert_eq!(orders_of_others, [(-1, vec![1])]);
+    // They are not told twice, and go elsewhere when they have been given back.
+    let returned = TaskReport { job: JobId(1), task: 1, what: TaskEvent::Returned };
+    jobs.reports.push((host(1, "a").index, returned));
+    let mut out = Effects::default();
+    jobs.advance(moment(11, &[1]), &mut out);
+    assert_eq!(orders(out), [(2, vec![1])]);
+    assert_eq!(orders_for_owner(1, array).0, [(-1, vec![0, 1])]);
+    assert_eq!(orders_for_owner(1, Tasks::Rigid(2)).0, [(-1, vec![0, 1])]);
+}
+
+/// The environment of the tasks of a job whose queue has this policy, and that was submitted with another.
+fn environment(policy: Option<Policy>) -> Vec<OsString> {
+    let mut request = JobRequest::new("true", "ann", "/");
+    request.program.env = vec!["A=b".into(), entry(POLICY_VARIABLE, "local")];
+    let queue = Queue { policy, ..Queue::open("default") };
+    let mut jobs = waiting(request, queue, &[host(1, "a")]);
+    let mut out = Effects::default();
+    jobs.advance(moment(9, &[]), &mut out);
+    let ordered = |effect| match effect {
+        Effect::Order(_, FromMaster::RunTasks(order)) => Some(order.program.env),
+        _ => None,
+    };
+    out.into_iter().find_map(ordered).expect("the job starts")
+}
+
+#[test]
+fn tasks_of_a_queue_that_has_a_policy_find_it_in_their_environment() {
+    let with = |name| vec![OsString::from("A=b"), entry(POLICY_VARIABLE, name)];
+    assert_eq!(environment(Some(Policy::Bidding)), with("bidding"));
+    assert_eq!(environment(None), with("local"), "what the job was submitted with stays");
+}
