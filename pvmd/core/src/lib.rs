@@ -243,6 +243,7 @@ impl Core {
                 self.teams(|teams, tasks, at| teams.on_usage(reading, tasks, at));
             }
             Event::OverMemory { cookie, limit } => self.on_over_memory(cookie, limit),
+            Event::Owner(_) => {}
             Event::Sampled(sample) => self.on_sampled(&sample),
             Event::TaskMemory { mean } => self.node.memory.measured(mean),
             Event::QueuesRead { result } => self.command(Command::QueuesRead { result }),

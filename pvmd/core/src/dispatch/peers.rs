@@ -65,6 +65,7 @@ impl Core {
                 self.answer(to, PeerReply::Adding { additions });
             }
             PeerRequest::Rows => self.on_rows_wanted(to),
+            PeerRequest::Owner { .. } => {}
             PeerRequest::Certify(request) => self.on_certify(to, request),
             PeerRequest::Clock => {
                 let microseconds = self.time_of_day().as_micros() as u64;

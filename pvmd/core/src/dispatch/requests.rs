@@ -77,7 +77,7 @@ impl Core {
     fn on_tmx(&mut self, request: Tmx, tid: Tid, to: ReplyTo, body: &[u8]) -> Result<(), BodyError> {
         match request {
             // An enrolled task need not do it again.
-            Tmx::Enrol | Tmx::ChannelEnrol => self.on_unknown(to),
+            Tmx::Enrol | Tmx::ChannelEnrol | Tmx::Owner => self.on_unknown(to),
             Tmx::StartUp if self.is_master() => {
                 self.command(Command::AwaitStartUp(to));
             }
