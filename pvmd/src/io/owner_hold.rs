@@ -5,7 +5,7 @@
 //! order.
 
 use crate::io::family::{self, Mark, Member};
-use crate::io::process::{self, class_of, is_stopped};
+use crate::io::process::{self, class_of, is_being_started, is_stopped};
 use pvm_wire::owner::Held;
 use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet};
@@ -183,20 +183,27 @@ impl Hold {
 
     /// A process whose class cannot be taken back would have the least for ever.
     fn possible(&mut self, wanted: Held) -> Held {
-        if wanted == Held::Stopped || *self.has_way_back.get_or_insert_with(process::may_change_class) {
+        let has_way_back = || {
+            let has_way_back = process::may_change_class();
+            if !has_way_back {
+                warn!(
+                    "processes cannot be put behind the owner's (RLIMIT_NICE, CAP_SYS_NICE): they are stopped"
+                );
+            }
+            has_way_back
+        };
+        if wanted == Held::Stopped || *self.has_way_back.get_or_insert_with(has_way_back) {
             return wanted;
-        }
-        if self.how.is_none() {
-            warn!(
-                "processes cannot be put behind the owner's (RLIMIT_NICE, CAP_SYS_NICE): they are stopped while the owner is there"
-            );
         }
         Held::Stopped
     }
 
     /// What is held in the same way by others is theirs, and so is what has chosen it.
     fn is_to_be_held(&self, member: Member, how: Held) -> bool {
-        let is_left_alone = self.spared.contains(&member.pid()) || self.ending.contains_key(&member);
+        // The daemon's own thread waits for a process that it starts; the core says again that all are to be held when that runs.
+        let is_left_alone = self.spared.contains(&member.pid())
+            || self.ending.contains_key(&member)
+            || is_being_started(member.pid());
         !is_left_alone
             && match how {
                 Held::Stopped => !is_stopped(member.pid()),

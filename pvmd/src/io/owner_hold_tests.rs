@@ -88,6 +88,7 @@ fn all_members_are_held_and_go_on() {
     assert!(!is_stopped(spared));
     held.holder.let_go();
     eventually(|| ![parent, child, later].into_iter().any(is_stopped));
+    assert!([parent, child, already].into_iter().all(|pid| !is_being_started(pid)));
     // The last order comes after all others.
     held.holder.finish();
     assert!(is_stopped(already));

@@ -1,8 +1,8 @@
 //! Input at terminals: told at once where the kernel tells of reads (inotify(7)), else as their times of access show it.
 //!
-//! The kernel keeps the time of access of a terminal to about eight seconds only. Reads of files that another user owns cannot be watched,
-//! and kernels since 6.18 tell nothing of reads of devices to what watches their folder, so each terminal is watched by itself; the folder
-//! is for older kernels, which tell so of a terminal of any user.
+//! The kernel keeps the time of access of a terminal to about eight seconds only. Newer kernels tell nothing of reads of devices to what
+//! watches their folder, so each terminal is watched by itself, which is not allowed with another user's. Older kernels tell of all
+//! terminals of the folder.
 
 use super::Signs;
 use crate::io::process::watch_descriptor;

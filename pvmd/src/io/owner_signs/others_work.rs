@@ -84,7 +84,7 @@ impl Looker {
     }
 }
 
-/// The part of all cores that is left of the busy part when so many seconds of CPU time are taken off.
+/// The part of all cores that is left of the busy part when seconds of CPU time are taken off.
 fn others(busy: f64, own: f64, cores: usize, seconds: f64) -> f64 {
     let all = cores.max(1) as f64 * seconds;
     (busy - own / all).max(0.0)
@@ -115,8 +115,6 @@ fn used_between(before: &BTreeMap<Member, CpuUse>, now: &BTreeMap<Member, CpuUse
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::io::family::VARIABLE;
-    use pvmd_core::event::Cookie;
 
     #[test]
     fn busy_is_above_one_bound_and_free_below_another() {
@@ -141,18 +139,9 @@ mod tests {
 
     #[test]
     fn what_has_ended_is_counted_where_it_was_waited_for() {
-        let member = |name: &str| {
-            let mark = Mark::of(&format!("{}-{name}", std::process::id()));
-            let value = format!("{mark}:1");
-            let mut child =
-                std::process::Command::new("sleep").arg("1000").env(VARIABLE, value).spawn().unwrap();
-            let member = Member::now(child.id().cast_signed()).unwrap();
-            assert!(!mark.entry(Cookie(1)).is_empty());
-            child.kill().unwrap();
-            child.wait().unwrap();
-            member
-        };
-        let (parent, child) = (member("a"), member("b"));
+        // Any two processes.
+        let (parent, child) =
+            (Member::now(1).unwrap(), Member::now(std::process::id().cast_signed()).unwrap());
         let of = |own: u64, children: u64| CpuUse {
             own: Duration::from_millis(own),
             children: Duration::from_millis(children),

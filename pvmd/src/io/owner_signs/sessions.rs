@@ -27,7 +27,8 @@ const SEATS: &str = "/run/systemd/seats";
 /// Kinds of sessions whose desktops tell whether they are in use.
 const GRAPHICAL: [&str; 3] = ["x11", "wayland", "mir"];
 /// What is asked of each session.
-const PROPERTIES: &str = "--property=Class,Type,State,IdleHint";
+const PROPERTIES: [&str; 4] =
+    ["--property=Class", "--property=Type", "--property=State", "--property=IdleHint"];
 
 /// The program, where there is a login manager.
 pub(super) fn program() -> Option<PathBuf> {
@@ -67,7 +68,8 @@ async fn look(program: &Path) -> Result<bool, String> {
     if ids.is_empty() {
         return Ok(false);
     }
-    let arguments: Vec<&str> = ["show-session", "--no-pager", PROPERTIES].into_iter().chain(ids).collect();
+    let arguments: Vec<&str> =
+        ["show-session", "--no-pager"].into_iter().chain(PROPERTIES).chain(ids).collect();
     Ok(is_used(&run(program, &arguments).await?))
 }
 
@@ -160,7 +162,7 @@ mod tests {
         let answer = folder.path().join("answer");
         std::fs::write(&answer, session("user", "x11", "active", "no")).unwrap();
         let list = "if test $1 = list-sessions; then echo '  c1 1000 me seat0 tty2'; exit; fi";
-        let show = format!("test \"$1 $4\" = 'show-session c1' && cat {}", answer.display());
+        let show = format!("test \"$1 $7\" = 'show-session c1' && cat {}", answer.display());
         let program = script(folder.path(), &format!("{list}\n{show}"));
         let (input, mut signs) = mpsc::channel(4);
         let watching = tokio::spawn(async move { watch(&Signs(input), Some(program)).await });

@@ -12,8 +12,8 @@ mod sys;
 use self::launch::{Launched, Launcher, Own, Recipe};
 pub use self::own::{Limits, close_inherited, hide_memory, mark_by_limit};
 pub use self::proc::{
-    CpuUse, begun, cpu_use, is_stopped, limit_of_locks, mean_memory, own_memory, parent_and_begin, sleeps,
-    times,
+    CpuUse, begun, cpu_use, is_being_started, is_stopped, limit_of_locks, mean_memory, own_memory,
+    parent_and_begin, sleeps, times,
 };
 pub use self::scheduling::{Prompt, class_of, may_change_class, set_idle_class};
 pub use self::sys::{cpu_time, ignore_endings, watch as watch_descriptor};

@@ -75,6 +75,17 @@ pub fn cpu_use(pid: i32) -> Option<CpuUse> {
     Some(CpuUse { own: time(&times[..2]), children: time(&times[2..]) })
 }
 
+/// Flag of a process that runs no program of its own yet (`PF_FORKNOEXEC` of the kernel's sched.h).
+const NO_PROGRAM_YET: u64 = 0x40;
+
+/// Whether this process has made another that does not run its program yet.
+pub fn is_being_started(pid: i32) -> bool {
+    let own = u64::from(std::process::id());
+    stat(pid).is_some_and(|fields| {
+        fields.get(1) == Some(&own) && fields.get(6).is_some_and(|flags| flags & NO_PROGRAM_YET != 0)
+    })
+}
+
 /// Whether a process is stopped by a signal.
 pub fn is_stopped(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
