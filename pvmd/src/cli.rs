@@ -12,6 +12,7 @@ use crate::io::job_store::{self, JobStore};
 use crate::io::link::{Links, bind_address};
 use crate::io::loan_pool::LoanPool;
 use crate::io::log::Log;
+use crate::io::owner_hold::Holder;
 use crate::io::page::TurnPage;
 use crate::io::polling::Polling;
 use crate::io::process::{self, Processes, Surroundings};
@@ -19,7 +20,7 @@ use crate::io::settings::{self, Place, Settings};
 use crate::io::starter::{DAEMON, Starter, Tools};
 use crate::io::task_socket::Numbers;
 use crate::io::tls::{Authority, Credentials};
-use crate::io::{capability, guardian, load, own_host, queues_file, slave, task_socket};
+use crate::io::{capability, guardian, load, own_host, owner_signs, queues_file, slave, task_socket};
 use anyhow::Context;
 use clap::Parser;
 use pvm_files::FileError;
@@ -353,6 +354,7 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
     let numbers = Numbers::default();
     tokio::spawn(task_socket::accept(listener, numbers.clone(), sender.clone()));
     tokio::spawn(load::watch(sender.clone()));
+    tokio::spawn(owner_signs::watch(settings.owner.rule.clone(), Mark::own(), sender.clone()));
     if is_master {
         slave::print_line(&socket.display().to_string())?;
     } else {
@@ -369,6 +371,7 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
         numbers,
         processes,
         turns,
+        holder: Holder::new(Mark::own()),
         page: TurnPage::default(),
         loan_pool: LoanPool::new(settings.shared_max),
         links,

@@ -307,6 +307,13 @@ impl Turns {
         self.active = None;
     }
 
+    /// No process is stopped because it has to wait for its turn: it would look as if others had stopped it.
+    pub fn stop_none(&mut self) {
+        if self.active.as_ref().is_some_and(|(means, _)| means.name() == Stop.name()) {
+            self.free_all();
+        }
+    }
+
     /// Sends a signal to a process that may be held; [`Turns::settle`] follows.
     pub fn signal(&mut self, pid: i32, signal: i32) -> io::Result<()> {
         let is_stopped = self.held.contains(&pid)

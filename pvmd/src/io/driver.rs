@@ -9,6 +9,7 @@ use crate::io::link::{LinkEnd, Links};
 use crate::io::loan_pool::LoanPool;
 use crate::io::log::{Log, STATE};
 use crate::io::own_host;
+use crate::io::owner_hold::Holder;
 use crate::io::page::TurnPage;
 use crate::io::polling::{Polling, yield_once};
 use crate::io::process::{self, Processes, Started};
@@ -85,6 +86,8 @@ pub struct Driver {
     pub processes: Processes,
     /// Keeps tasks from running out of turn.
     pub turns: Turns,
+    /// Keeps them from running while the owner of this host is there.
+    pub holder: Holder,
     /// What tasks can read of them.
     pub page: TurnPage,
     /// What tasks can read of what others send them.
@@ -134,6 +137,28 @@ impl Driver {
                 starter.introduce(index, &spec, address, fingerprint);
             }
             Action::AbandonHost { index } => starter.abandon(index),
+            _ => {}
+        }
+    }
+
+    /// Processes run or do not, because of turns, of the owner of this host, or of signals.
+    fn change_running(&mut self, action: Action) {
+        match action {
+            Action::Signal { pid, signal } => match self.turns.signal(pid, signal) {
+                Ok(()) => self.holder.signalled(pid, signal),
+                Err(error) => info!(pid, signal, %error, "signal not sent"),
+            },
+            Action::Dispatch { pid, runs } => {
+                self.turns.set(pid, runs);
+                if runs {
+                    self.holder.freed(pid);
+                }
+            }
+            Action::HoldTasks { spared, held } => {
+                self.turns.stop_none();
+                self.holder.hold(spared, held);
+            }
+            Action::LetTasksGo => self.holder.let_go(),
             _ => {}
         }
     }
@@ -422,10 +447,11 @@ impl Running {
                 return Some(Event::Located { cookies, result: driver.processes.locate(&program) });
             }
             Action::EndFamily { cookie, spared } => driver.processes.end_family(cookie, spared),
-            Action::Signal { pid, signal } => {
-                if let Err(error) = driver.turns.signal(pid, signal) {
-                    info!(pid, signal, %error, "signal not sent");
-                }
+            Action::Signal { .. }
+            | Action::Dispatch { .. }
+            | Action::HoldTasks { .. }
+            | Action::LetTasksGo => {
+                driver.change_running(action);
             }
             Action::MeasureMemory { pids } => {
                 return process::mean_memory(&pids).map(|mean| Event::TaskMemory { mean });
@@ -433,7 +459,6 @@ impl Running {
             Action::ReadTimes { host, id, pids } => return Some(driver.times(host, id, pids)),
             Action::Certify { host, id, request } => return Some(driver.certify(host, id, &request)),
             Action::ReadUsage { pids } => return Some(driver.turns.usage(&pids)),
-            Action::Dispatch { pid, runs } => driver.turns.set(pid, runs),
             Action::Link { entry } => driver.links.dial(&entry),
             Action::Watch { host, pace } => driver.links.watch(host, pace),
             Action::Unlink { host } => driver.links.close(host),
@@ -481,6 +506,7 @@ impl Running {
         info!(reason, "ending");
         // Who is asked to end must be able to.
         self.driver.turns.free_all();
+        self.driver.holder.finish();
         // Before tasks end: what has replaced its environment is known by its parent.
         let families = self.driver.processes.families();
         let asked = self.driver.processes.signal_all(Signal::TERM);

@@ -9,7 +9,7 @@
 //! since 2.4.25 (getrlimit(2)). Unlike a control group it needs no delegated hierarchy, and unlike a subreaper it still tells which of
 //! a daemon's tasks an orphan comes from, and works when that daemon is gone.
 
-use crate::io::process::{begun, limit_of_locks, own_memory, parent_and_begin};
+use crate::io::process::{CpuUse, begun, cpu_use, limit_of_locks, own_memory, parent_and_begin};
 use pvmd_core::event::Cookie;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, getuid, pidfd_open, pidfd_send_signal};
@@ -129,6 +129,28 @@ pub struct Member {
     begun: u64,
 }
 
+impl Member {
+    /// The process that has this id now.
+    pub fn now(pid: i32) -> Option<Self> {
+        Some(Self { pid, begun: begun(pid)? })
+    }
+
+    /// Its id.
+    pub fn pid(self) -> i32 {
+        self.pid
+    }
+
+    /// Whether it is there still.
+    pub fn is_there(self) -> bool {
+        begun(self.pid) == Some(self.begun)
+    }
+
+    /// Sends it a signal; false if it is not there, or not this user's.
+    pub fn signal(self, signal: Signal) -> bool {
+        open(self).is_some_and(|(_, process)| pidfd_send_signal(&process, signal).is_ok())
+    }
+}
+
 /// Which processes are looked for.
 #[derive(Debug, Default)]
 struct Wanted {
@@ -169,16 +191,25 @@ impl Families {
 
     /// All members of all families, the tasks included.
     pub fn all(&self) -> Vec<Member> {
-        members(&processes(&self.mark), &Wanted::default())
+        all_members(&self.mark)
     }
+}
+
+/// All members of all families of a daemon, the tasks included.
+pub fn all_members(mark: &Mark) -> Vec<Member> {
+    members(&processes(mark), &Wanted::default())
+}
+
+/// The CPU time that each member of the families of a daemon has used.
+pub fn cpu_times(mark: &Mark) -> BTreeMap<Member, CpuUse> {
+    all_members(mark).into_iter().filter_map(|member| Some((member, cpu_use(member.pid)?))).collect()
 }
 
 /// Ends all families of a daemon, and these processes, which belong to them. It may take as long as they need to end.
 pub fn end_all(mark: &Mark, known: &[Member]) {
     end(|| {
-        let living = known.iter().filter(|member| begun(member.pid) == Some(member.begun));
-        let found = members(&processes(mark), &Wanted::default());
-        found.into_iter().chain(living.copied()).collect::<BTreeSet<_>>().into_iter().collect()
+        let living = known.iter().filter(|member| member.is_there());
+        all_members(mark).into_iter().chain(living.copied()).collect::<BTreeSet<_>>().into_iter().collect()
     });
 }
 
@@ -211,6 +242,8 @@ fn end(mut find: impl FnMut() -> Vec<Member>) {
             if is_late || asked.insert(*member) {
                 // It may have ended meanwhile.
                 let _ = pidfd_send_signal(process, signal);
+                // One that is stopped would not hear of the first signal.
+                let _ = pidfd_send_signal(process, Signal::CONT);
             }
         }
         wait_for(&open, Instant::now() + ROUND);
@@ -220,7 +253,7 @@ fn end(mut find: impl FnMut() -> Vec<Member>) {
 /// The process itself: a signal to it cannot reach another that has its id.
 fn open(member: Member) -> Option<(Member, OwnedFd)> {
     let process = pidfd_open(Pid::from_raw(member.pid)?, PidfdFlags::empty()).ok()?;
-    (begun(member.pid) == Some(member.begun)).then_some((member, process))
+    member.is_there().then_some((member, process))
 }
 
 /// Until all have ended, or that time.
@@ -406,11 +439,41 @@ mod tests {
     #[test]
     fn a_process_that_does_not_want_to_end_does() {
         let script = "trap '' TERM; while :; do sleep 1; done";
-        let mut child = std::process::Command::new("sh");
-        let entry = mark().entry(Cookie(1));
-        let value = entry.to_str().unwrap().split_once('=').unwrap().1;
-        let mut child = child.args(["-c", script]).env(VARIABLE, value).spawn().unwrap();
+        let mut child = started(&mark(), script);
         end_all(&mark(), &[]);
         assert!(!child.wait().unwrap().success());
+    }
+
+    fn started(mark: &Mark, script: &str) -> std::process::Child {
+        let entry = mark.entry(Cookie(1));
+        let value = entry.to_str().unwrap().split_once('=').unwrap().1;
+        std::process::Command::new("sh").args(["-c", script]).env(VARIABLE, value).spawn().unwrap()
+    }
+
+    #[test]
+    fn a_stopped_process_ends_by_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let ready = folder.path().join("ready");
+        let mark = Mark::of("7-101");
+        let script = format!("trap 'exit 5' TERM; : > {}; while :; do :; done", ready.display());
+        let mut child = started(&mark, &script);
+        while !ready.exists() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(Member::now(child.id().cast_signed()).unwrap().signal(Signal::STOP));
+        end_all(&mark, &[]);
+        assert_eq!(child.wait().unwrap().code(), Some(5));
+    }
+
+    #[test]
+    fn what_members_use_is_counted() {
+        let mark = Mark::of("7-102");
+        let mut child = started(&mark, "while :; do :; done");
+        let used = || cpu_times(&mark).values().map(|used| used.own).sum::<Duration>();
+        while used() < Duration::from_millis(20) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 }

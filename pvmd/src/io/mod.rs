@@ -16,6 +16,7 @@
 //! | [`address_file`], [`log`] | files that others look for; the log, in `log_file` its two files, and in `log_repeats` lines that repeat themselves |
 //! | [`capability`], [`load`], [`terminals`], [`wake_time`] | `C_i`; how busy the host is, and who sits at it; how long waking takes |
 //! | [`dispatcher`], [`guardian`] | teams that take turns, and in `weights` by control groups; who lets tasks go when the daemon is no more |
+//! | [`owner_signs`], [`owner_hold`] | what tells of the host's owner; holding all that tasks run while the owner is there |
 //! | `memory_group` | control groups of tasks whose memory is limited |
 //! | `memory_watch` | tasks whose processes together have more memory than they may |
 //! | [`control_group`] | this process's control group |
@@ -52,6 +53,8 @@ mod memory_group;
 mod memory_watch;
 mod outlet;
 pub mod own_host;
+pub mod owner_hold;
+pub mod owner_signs;
 pub mod packet_filter;
 pub mod page;
 pub mod polling;

@@ -18,10 +18,15 @@ pub struct Terminals {
 
 /// Looks at all terminals.
 pub fn look() -> Terminals {
+    of(counted().map(|(_, uid, input)| (uid, input)))
+}
+
+/// The terminals that count: the file of each, its user and its time of access.
+pub fn counted() -> impl Iterator<Item = (PathBuf, u32, u64)> {
     let consoles = files("/dev").filter(|(path, uid, _)| is_console(path) && *uid != 0);
     // The multiplexer of pseudoterminals is none itself.
     let pseudo = files("/dev/pts").filter(|(path, ..)| !path.ends_with("ptmx"));
-    of(consoles.chain(pseudo).map(|(_, uid, input)| (uid, input)))
+    consoles.chain(pseudo)
 }
 
 /// From owners and times of access.

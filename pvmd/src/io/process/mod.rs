@@ -11,9 +11,12 @@ mod sys;
 
 use self::launch::{Launched, Launcher, Own, Recipe};
 pub use self::own::{Limits, close_inherited, hide_memory, mark_by_limit};
-pub use self::proc::{begun, limit_of_locks, mean_memory, own_memory, parent_and_begin, sleeps, times};
+pub use self::proc::{
+    CpuUse, begun, cpu_use, is_being_started, is_stopped, limit_of_locks, mean_memory, own_memory,
+    parent_and_begin, sleeps, times,
+};
 pub use self::scheduling::{Prompt, class_of, may_change_class, set_idle_class};
-pub use self::sys::{cpu_time, ignore_endings};
+pub use self::sys::{cpu_time, ignore_endings, watch as watch_descriptor};
 use crate::io::driver::Input;
 use crate::io::family::{self, Families, Mark, Member};
 use crate::io::guardian::Guardian;

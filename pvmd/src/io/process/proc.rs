@@ -1,6 +1,6 @@
 //! What the kernel tells about processes in `/proc`.
 
-use super::sys::cpu_time;
+use super::sys::{cpu_time, ticks_per_second};
 use rustix::io::Errno;
 use std::io::{self, Read};
 use std::time::Duration;
@@ -53,6 +53,43 @@ pub fn begun(pid: i32) -> Option<u64> {
 pub fn parent_and_begin(pid: i32) -> Option<(i32, u64)> {
     let fields = stat(pid)?;
     Some((i32::try_from(*fields.get(1)?).ok()?, *fields.get(19)?))
+}
+
+/// CPU time that a process and those that it has waited for have used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuUse {
+    /// That of its threads.
+    pub own: Duration,
+    /// That of its children which have ended, and of those that these have waited for.
+    pub children: Duration,
+}
+
+/// What a process has used, in the kernel's ticks; `None` if it is not there.
+pub fn cpu_use(pid: i32) -> Option<CpuUse> {
+    let fields = stat(pid)?;
+    let times = fields.get(11..15)?;
+    let time = |ticks: &[u64]| {
+        let ticks = ticks.iter().fold(0, |sum: u64, &ticks| sum.saturating_add(ticks));
+        Duration::from_millis(ticks.saturating_mul(1000) / ticks_per_second())
+    };
+    Some(CpuUse { own: time(&times[..2]), children: time(&times[2..]) })
+}
+
+/// Flag of a process that runs no program of its own yet (`PF_FORKNOEXEC` of the kernel's sched.h).
+const NO_PROGRAM_YET: u64 = 0x40;
+
+/// Whether this process has made another that does not run its program yet.
+pub fn is_being_started(pid: i32) -> bool {
+    let own = u64::from(std::process::id());
+    stat(pid).is_some_and(|fields| {
+        fields.get(1) == Some(&own) && fields.get(6).is_some_and(|flags| flags & NO_PROGRAM_YET != 0)
+    })
+}
+
+/// Whether a process is stopped by a signal.
+pub fn is_stopped(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, fields)| fields.trim_start().starts_with('T'))
 }
 
 /// A process's limit of locks, by which it may be marked ([`super::mark_by_limit`]); `None` if there is none.

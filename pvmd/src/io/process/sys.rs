@@ -8,8 +8,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 
-/// Waits for a process by its descriptor.
-pub(super) fn watch(process: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+/// Waits for a process by its descriptor, or for what else a descriptor tells.
+pub fn watch(process: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: the descriptor is owned by what it is wrapped in, which keeps it open as long as it is registered.
     Ok(unsafe { AsyncFd::register(process) }?)
 }
@@ -109,6 +109,13 @@ pub fn cpu_time(pid: i32) -> Duration {
     }
     let (seconds, nanos) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
     seconds.ok().zip(nanos.ok()).map_or(Duration::ZERO, |(seconds, nanos)| Duration::new(seconds, nanos))
+}
+
+/// The kernel's ticks in a second, as `/proc` counts.
+pub(super) fn ticks_per_second() -> u64 {
+    // SAFETY: only asks; no memory is passed.
+    let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    u64::try_from(ticks).ok().filter(|&ticks| ticks > 0).unwrap_or(100)
 }
 
 /// The signal of this number.
