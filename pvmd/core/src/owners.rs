@@ -16,12 +16,7 @@ pub(crate) struct Owners {
     ownership: Ownership,
     /// What a person has said of this host's owner, for as long as it counts.
     said: Option<bool>,
-    /// Until when the last input counts.
-    input_counts_until: Option<Now>,
-    session: bool,
-    busy: bool,
-    /// What the command of the rule has said last.
-    says: bool,
+    signs: Signs,
     is_here: bool,
     /// What the master was told.
     told: Option<bool>,
@@ -31,16 +26,37 @@ pub(crate) struct Owners {
     is_news: bool,
 }
 
+/// What has been told last of this host's owner.
+#[derive(Debug, Default)]
+struct Signs {
+    /// Until when the last input counts.
+    input_counts_until: Option<Now>,
+    session: bool,
+    busy: bool,
+    /// By the command of the rule.
+    says: bool,
+}
+
+impl Signs {
+    /// Whether the owner is there, by a rule.
+    fn show_owner(&self, rule: &OwnerRule, now: Now) -> bool {
+        match rule {
+            OwnerRule::None => false,
+            OwnerRule::Idle(_) => {
+                self.session || self.busy || self.input_counts_until.is_some_and(|until| now < until)
+            }
+            OwnerRule::Run(_) => self.says,
+        }
+    }
+}
+
 impl Owners {
     pub fn new(host: HostIndex, ownership: Ownership) -> Self {
         Self {
             host,
             ownership,
             said: None,
-            input_counts_until: None,
-            session: false,
-            busy: false,
-            says: false,
+            signs: Signs::default(),
             is_here: false,
             told: None,
             others: BTreeSet::new(),
@@ -78,12 +94,12 @@ impl Owners {
             OwnerSign::Input { ago } => {
                 let OwnerRule::Idle(seconds) = self.ownership.rule else { return None };
                 let left = Duration::from_secs(seconds.into()).checked_sub(ago)?;
-                self.input_counts_until = self.input_counts_until.max(Some(now + left));
+                self.signs.input_counts_until = self.signs.input_counts_until.max(Some(now + left));
                 return Some(left);
             }
-            OwnerSign::Session(is_used) => self.session = is_used,
-            OwnerSign::Busy(is_busy) => self.busy = is_busy,
-            OwnerSign::Says(is_here) => self.says = is_here,
+            OwnerSign::Session(is_used) => self.signs.session = is_used,
+            OwnerSign::Busy(is_busy) => self.signs.busy = is_busy,
+            OwnerSign::Says(is_here) => self.signs.says = is_here,
         }
         None
     }
@@ -99,13 +115,7 @@ impl Owners {
 
     /// Decides anew whether the owner is there; the answer if it is another one.
     pub fn decide(&mut self, now: Now) -> Option<bool> {
-        let input = self.input_counts_until.is_some_and(|until| now < until);
-        let by_rule = match self.ownership.rule {
-            OwnerRule::None => false,
-            OwnerRule::Idle(_) => input || self.session || self.busy,
-            OwnerRule::Run(_) => self.says,
-        };
-        let is_here = self.said.unwrap_or(by_rule);
+        let is_here = self.said.unwrap_or_else(|| self.signs.show_owner(&self.ownership.rule, now));
         (std::mem::replace(&mut self.is_here, is_here) != is_here).then_some(is_here)
     }
 
@@ -176,7 +186,7 @@ mod tests {
         assert_eq!(owners.decide(20 * SECOND), Some(true));
         // What is heard late does not make it shorter.
         owners.sign(OwnerSign::Input { ago: 8 * SECOND }, 21 * SECOND);
-        assert_eq!(owners.decide(26 * SECOND - Duration::from_millis(1)), None);
+        assert_eq!(owners.decide(Duration::from_millis(25_999)), None);
         assert_eq!(owners.decide(26 * SECOND), Some(false));
         assert_eq!(owners.sign(OwnerSign::Input { ago: 11 * SECOND }, 30 * SECOND), None);
         assert_eq!(owners.decide(30 * SECOND), None);

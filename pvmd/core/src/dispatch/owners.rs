@@ -4,6 +4,7 @@ use crate::Core;
 use crate::addresses::{PeerTo, ReplyTo, Waiter};
 use crate::effect::Effect;
 use crate::event::{Action, OwnerSign};
+use crate::spawn::Node;
 use crate::timers::Timer;
 use pvm_sched::allocation::agent::Event as AgentEvent;
 use pvm_wire::calls::owner::Owner;
@@ -56,7 +57,7 @@ impl Core {
             self.give_way(true);
             self.start_job_tasks();
             // There is room again.
-            self.node(|node, tasks, at| node.on_room(tasks, at));
+            self.node(Node::on_room);
             self.agents.tell_all(|_| AgentEvent::Load);
         }
         self.report_owner();

@@ -263,7 +263,7 @@ prop_compose! {
         shared_address: bool,
     ) -> HostSpec {
         let options =
-            HostOptions { login, start_options, daemon, exec_path, working_directory, speed, debugger, address, vmid, via, network, slice, policy, succession, owner, held, slots, job, cluster };
+            HostOptions { login, start_options, daemon, exec_path, working_directory, speed, debugger, address, vmid, via, network, slice, policy, succession, slots, owner, held, job, cluster };
         HostSpec { name, options, start, shared_address }
     }
 }
