@@ -22,10 +22,16 @@ struct Scene {
 impl Scene {
     /// `None`, and a line that says so, when something for it is missing.
     fn new(check: &str, hosts: usize) -> Option<Self> {
+        Self::by(check, hosts, "auto")
+    }
+
+    /// A machine whose teams take turns by these means.
+    fn by(check: &str, hosts: usize, means: &str) -> Option<Self> {
         let ours = Installation::ours_only(check)?;
         peers::require(&[Peer::Browser], check)?;
         let programs = Programs::compile(&["pulse"], &ours, Linking::Shared)?;
-        let machine = Plan::of(&ours).path(programs.folder()).local_hosts(hosts).start();
+        let machine = Plan::of(&ours).path(programs.folder()).variable("PVM_COSCHEDULING", means);
+        let machine = machine.local_hosts(hosts).start();
         machine.console_with_hosts(hosts).quit();
         let (server, url) = serve(&machine, &["--interval", "0.3"]);
         Some(Self { machine, programs, server, url })
@@ -116,6 +122,40 @@ fn hosts_and_tasks_are_shown_sorted_and_filtered() {
     page.await_texts("#total-tasks", "the same tasks after a reload", |texts| texts == ["4"]);
     assert_eq!(page.errors(), Vec::<String>::new());
     drop((page, pulse));
+    scene.interrupt();
+}
+
+#[test]
+fn rows_of_teams_and_owners_are_shown() {
+    let Some(scene) = Scene::by("rows and owners on the page of pvm web", 2, "dasic,stop") else { return };
+    let driver = Driver::start();
+    let page = scene.browser(&driver);
+    let mut console = scene.machine.console();
+    for team in ["left", "right"] {
+        console.command(&format!("setenv PVM_TEAM {team}"));
+        for host in ["h1", "h2"] {
+            console.spawn(&format!("-{host} -2 /usr/bin/sha1sum /dev/zero"));
+        }
+    }
+    page.click("#tab-teams");
+    page.await_texts("#table-rows tbody td:nth-child(4)", "a row for each team", |rows| {
+        rows == ["left (4 tasks on h1, h2)", "right (4 tasks on h1, h2)"]
+    });
+    page.await_texts("#table-rows tbody td:nth-child(2)", "the row that has its slice", |slices| {
+        slices.iter().filter(|slice| *slice == "has it").count() == 1
+    });
+    let pvm = scene.machine.installation().pvm();
+    Program::run(scene.machine.command(pvm).args(["owner", "h2", "here"])).expect_success();
+    page.await_texts("#table-rows tbody td:nth-child(4)", "rows of one host", |rows| {
+        rows == ["left (2 tasks on h1)", "right (2 tasks on h1)"]
+    });
+    page.click("#tab-hosts");
+    page.await_texts("#table-hosts tbody td:nth-child(2)", "the owner", |states| {
+        states == ["up", "owner is there"]
+    });
+    console.quit();
+    assert_eq!(page.errors(), Vec::<String>::new());
+    drop(page);
     scene.interrupt();
 }
 

@@ -87,6 +87,8 @@ pub enum Why {
     ByAccounts,
     /// Teams share the processors, and have them by the rows of the matrix.
     ByRows,
+    /// The owner of the host is there, and its tasks are held.
+    Owner,
 }
 
 impl fmt::Display for Why {
@@ -99,6 +101,7 @@ impl fmt::Display for Why {
             Self::TimeLeft => "time left",
             Self::ByAccounts => "by accounts",
             Self::ByRows => "by rows",
+            Self::Owner => "owner is there",
         })
     }
 }

@@ -28,6 +28,8 @@ pub mod flags {
     pub const QUEUED: i32 = 128;
     /// The tasks end when the host of the task that spawns them is lost. Not PVM's.
     pub const TIED: i32 = 256;
+    /// The tasks may end and begin again. Not PVM's.
+    pub const RESTARTS: i32 = 512;
 }
 
 /// Where a task's output or trace goes: a task, and how the messages to it are marked.

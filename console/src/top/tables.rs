@@ -54,7 +54,7 @@ const TURNS: &[Column] = &[
     text(
         "WHY",
         16,
-        "why turns are taken, by the accounts of teams or by the rows of the machine's matrix; or why not: one team, as many cores as processes, a kernel that serves all as well, or processor time that is left",
+        "why turns are taken, by the accounts of teams or by the rows of the machine's matrix; or why not: one team, as many cores as processes, a kernel that serves all as well, processor time that is left, or an owner who is there",
     ),
     number("ROW", 4, "the row of the matrix that has its slice"),
     number("SLICE", 7, "how long a team has the turn"),

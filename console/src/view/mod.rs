@@ -4,7 +4,8 @@ mod rates;
 
 use anyhow::Result;
 use pvm_wire::codes::task_flags;
-use pvm_wire::coscheduling::TurnsReport;
+use pvm_wire::coscheduling::{TurnsReport, Why};
+use pvm_wire::rows::RowsReport;
 use pvm3::{BatchRecord, HostInfo, LoadRecord, LoadVector, QueueRecord, Scope, Task, TaskInfo, Tid};
 use rates::Known;
 pub use rates::{TaskRates, TeamRates, TurnRates};
@@ -29,6 +30,8 @@ pub struct View {
     pub batches: Vec<BatchRecord>,
     /// The queues.
     pub queues: Vec<QueueRecord>,
+    /// The rows of the machine's matrix.
+    pub rows: RowsReport,
 }
 
 /// A host of the machine.
@@ -46,6 +49,13 @@ pub struct Host {
     pub rates: TaskRates,
     /// Number of its tasks.
     pub tasks: usize,
+}
+
+impl Host {
+    /// Whether its owner is there, as it has reported.
+    pub fn has_owner(&self) -> bool {
+        self.turns.as_ref().is_some_and(|turns| turns.why == Why::Owner)
+    }
 }
 
 /// A host that has left the machine.
@@ -133,6 +143,7 @@ impl Sampler {
             // Queues are the master's; while another host takes its place there is no answer about them.
             batches: task.batches().unwrap_or_default(),
             queues: task.queues().unwrap_or_default(),
+            rows: task.rows().unwrap_or_default(),
         })
     }
 

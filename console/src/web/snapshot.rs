@@ -2,9 +2,10 @@
 
 use crate::view::{Host, Sampler, State, TaskRow, Team, View, milliseconds};
 use anyhow::Result;
+use pvm_wire::rows::{PLACES_MAX, RowsReport};
 use pvm3::{BatchRecord, JobRecord, QueueRecord, Task, Tid};
 use serde_json::{Value, json};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 /// Jobs that are sent at most, and jobs that have ended among them.
@@ -40,6 +41,7 @@ impl Snapshots {
             "jobs": rows(jobs.iter().take(JOBS_MAX), job_json),
             "jobs_left": jobs.len().saturating_sub(JOBS_MAX),
             "queues": rows(&view.queues, queue_json),
+            "rows": matrix_json(&view.rows),
             "tasks": tasks, "programs": programs,
         })
     }
@@ -54,8 +56,16 @@ fn host_json(host: &Host) -> Value {
     let info = &host.info;
     let means = host.turns.as_ref().filter(|turns| turns.is_shared).map_or("", |turns| &turns.means);
     let (name, arch, messages) = (&info.name, &info.arch, host.rates.messages);
-    let mut row =
-        vec![json!(info.tid), json!(name), json!(arch), json!(info.speed), json!(means), json!(messages)];
+    let owner = u8::from(host.has_owner());
+    let mut row = vec![
+        json!(info.tid),
+        json!(name),
+        json!(arch),
+        json!(info.speed),
+        json!(means),
+        json!(messages),
+        json!(owner),
+    ];
     if let Some(load) = &host.load {
         row.extend([json!(load.cpu[0]), json!(load.others[0]), json!(load.memory), json!(load.free)]);
         row.extend(load.run_queue.map(|mean| json!(mean)));
@@ -146,10 +156,31 @@ fn queue_json(queue: &QueueRecord) -> Value {
     json!([queue.name, queue.priority, queue.is_open, queue.waiting, queue.running, queue.hosts.len()])
 }
 
+/// For each row of the matrix whether it has its slice, and its teams: name, processes, and indices of the hosts of the matrix.
+fn matrix_json(report: &RowsReport) -> Value {
+    let mut rows: Vec<BTreeMap<u32, (u64, Vec<u32>)>> =
+        vec![BTreeMap::new(); (report.count as usize).min(PLACES_MAX)];
+    for place in &report.places {
+        if let Some(row) = rows.get_mut(place.row as usize) {
+            let (processes, hosts) = row.entry(place.team).or_default();
+            *processes += u64::from(place.processes);
+            hosts.push(place.host);
+        }
+    }
+    let name = |team: u32| report.teams.get(team as usize).map_or("?", String::as_str);
+    let row = |(number, teams): (u32, BTreeMap<u32, (u64, Vec<u32>)>)| {
+        let teams = teams.into_iter().map(|(team, (processes, hosts))| json!([name(team), processes, hosts]));
+        json!([report.count > 1 && report.now == number, teams.collect::<Vec<_>>()])
+    };
+    let hosts: Vec<Value> = report.hosts.iter().map(|(name, cores)| json!([name, cores])).collect();
+    json!({ "on": report.is_on, "hosts": hosts, "rows": (0..).zip(rows).map(row).collect::<Vec<_>>() })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::view::{TaskRates, TurnRates};
+    use pvm_wire::rows::Place;
     use pvm3::{HostInfo, LoadVector, TaskInfo};
 
     fn host(index: i32, name: &str, load: Option<LoadVector>) -> Host {
@@ -188,10 +219,37 @@ mod tests {
         assert_eq!(rows[0], json!([0x40002, 0, 0, 0, "a", "r", 500, 7, 40]));
         assert_eq!(rows[2], json!([0x40004, 0, 0, 1, "a", "e", null, 7, null]));
         let load = LoadVector { cpu: [755, 0, 0], run_queue: [150, 100, 25], ..LoadVector::default() };
-        assert_eq!(host_json(&host(1, "a", None)), json!([0x40000, "a", "LINUX64", 1000, "", 7]));
+        assert_eq!(host_json(&host(1, "a", None)), json!([0x40000, "a", "LINUX64", 1000, "", 7, 0]));
         assert_eq!(
             host_json(&host(2, "b", Some(load))),
-            json!([0x80000, "b", "LINUX64", 1000, "", 7, 755, 0, 0, 0, 150, 100, 25])
+            json!([0x80000, "b", "LINUX64", 1000, "", 7, 0, 755, 0, 0, 0, 150, 100, 25])
         );
+    }
+
+    #[test]
+    fn a_row_of_the_matrix_names_each_team_once() {
+        let place = |row, host, team, processes| Place { row, host, team, processes };
+        let report = RowsReport {
+            is_on: true,
+            count: 2,
+            now: 1,
+            hosts: vec![("h1".into(), 2), ("h2".into(), 1)],
+            teams: vec!["a".into(), "b".into()],
+            places: vec![
+                place(0, 0, 0, 2),
+                place(0, 1, 0, 1),
+                place(1, 0, 1, 1),
+                place(9, 0, 1, 1),
+                place(1, 0, 7, 1),
+            ],
+            ..RowsReport::default()
+        };
+        let expected = json!({
+            "on": true, "hosts": [["h1", 2], ["h2", 1]],
+            "rows": [[false, [["a", 3, [0, 1]]]], [true, [["b", 1, [0]], ["?", 1, [0]]]]],
+        });
+        assert_eq!(matrix_json(&report), expected);
+        let many = RowsReport { count: u32::MAX, ..RowsReport::default() };
+        assert_eq!(matrix_json(&many)["rows"].as_array().map(Vec::len), Some(PLACES_MAX));
     }
 }

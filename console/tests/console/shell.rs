@@ -118,7 +118,7 @@ fn mistakes_in_a_command_line_are_named() {
     for (args, expected) in [
         (&["runn"][..], "pvm: unknown command or hostfile 'runn' (did you mean 'run'?)\n"),
         (&["runn", "--help"], "pvm: unknown command or hostfile 'runn' (did you mean 'run'?)\n"),
-        (&["qwerty"], "pvm: unknown command or hostfile 'qwerty' (\"pvm --help\" lists the commands)\n"),
+        (&["xyzzy"], "pvm: unknown command or hostfile 'xyzzy' (\"pvm --help\" lists the commands)\n"),
         (&["-nx", "nowhere"], "pvm: no hostfile 'nowhere'\n"),
         (&["-x"], "error: unexpected argument '-x' found\n"),
         (&["-dzz"], "error: invalid value 'zz' for '-d <MASK>': expected a number, octal with 0"),

@@ -59,7 +59,7 @@ use master::Command;
 use pvm_sched::coscheduling::Reading;
 use pvm_wire::daemon::{DaemonMsg, ToMaster};
 use pvm_wire::{HostIndex, Tid};
-use spawn::{AgentEvent, TrafficReport};
+use spawn::{AgentEvent, Fate, TrafficReport};
 use std::time::Duration;
 use timers::Timer;
 use tracing::warn;
@@ -180,6 +180,7 @@ impl Core {
                 }
                 Timer::Agent(policy) => self.agents.tell(policy, AgentEvent::Woken, None),
                 Timer::Patience(id) => self.home(|home, at| home.on_impatient(id, at)),
+                Timer::Refused(id) => self.home(|home, at| home.hand_out_refused(id, at)),
                 Timer::Hoster(host) => self.command(Command::HosterSilent(host)),
                 Timer::StartAgain(host) => self.command(Command::StartAgain(host)),
                 Timer::Departure(host) => self.on_departure_overdue(host),
@@ -199,7 +200,7 @@ impl Core {
                 Timer::Sweep => self.on_sweep(),
                 Timer::RowClock => self.ask_row_clock(),
                 Timer::JobTime(tid) => self.on_job_time(tid),
-                Timer::JobGrace(tid) => self.on_job_grace(tid),
+                Timer::EndGrace(tid) => self.on_end_grace(tid),
                 Timer::IdleLink(host) => self.on_idle_link(host),
                 Timer::Coscheduling(timer) => {
                     self.teams(|teams, tasks, at| teams.on_timer(timer, tasks, at));
@@ -280,8 +281,8 @@ impl Core {
             DaemonMsg::Tracer { tracer } => self.tracers.set(tracer),
             DaemonMsg::WatchTask { tid } => self.on_watch_task(host, tid),
             DaemonMsg::TaskGone { tid } if tid.host() == Some(host) => self.task_gone(tid),
-            DaemonMsg::BatchTaskEnded { batch, number, tid, status } => {
-                self.home(|home, at| home.on_task_ended(host, batch, number, tid, status, at));
+            DaemonMsg::BatchTaskEnded { batch, number, tid, status, leaves } => {
+                self.on_batch_task_ended(host, batch, (number, tid), Fate::of(status, leaves));
             }
             DaemonMsg::Traffic { tid, receivers, is_last } if tid.host() == Some(host) => {
                 self.home.on_traffic(TrafficReport { tid, receivers, is_last });

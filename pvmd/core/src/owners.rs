@@ -1,7 +1,7 @@
 //! Owners of hosts: whether this host's is there, and what is known of the others'.
 //!
-//! A host belongs first to its owner (*Scheduling in a workstation cluster: DASIC*, the workstations that come and go). While the owner is
-//! there, the host is given no tasks, and the tasks that it has are held.
+//! A workstation belongs first to its owner (*A Model for Adaptive Migration and Coscheduling*). While the owner is there, the host is
+//! given no tasks, and those that it has are held.
 
 use crate::event::{Now, OwnerSign};
 use pvm_wire::HostIndex;
@@ -88,14 +88,15 @@ impl Owners {
         }
     }
 
-    /// Something tells of the owner. How long the sign counts by itself.
+    /// Something tells of the owner. After how long to decide anew if nothing else tells of the owner.
     pub fn sign(&mut self, sign: OwnerSign, now: Now) -> Option<Duration> {
         match sign {
             OwnerSign::Input { ago } => {
                 let OwnerRule::Idle(seconds) = self.ownership.rule else { return None };
                 let left = Duration::from_secs(seconds.into()).checked_sub(ago)?;
-                self.signs.input_counts_until = self.signs.input_counts_until.max(Some(now + left));
-                return Some(left);
+                let until = self.signs.input_counts_until.unwrap_or_default().max(now + left);
+                self.signs.input_counts_until = Some(until);
+                return until.checked_sub(now);
             }
             OwnerSign::Session(is_used) => self.signs.session = is_used,
             OwnerSign::Busy(is_busy) => self.signs.busy = is_busy,
@@ -121,7 +122,7 @@ impl Owners {
 
     /// What the master is to be told, if it does not know.
     pub fn take_report(&mut self) -> Option<bool> {
-        // A new master takes an owner of whom it hears nothing to be away.
+        // A new master assumes that all owners are away until their hosts say otherwise.
         let is_known = self.told.unwrap_or(false) == self.is_here;
         self.told = Some(self.is_here);
         (!is_known).then_some(self.is_here)
@@ -185,7 +186,7 @@ mod tests {
         assert_eq!(owners.sign(OwnerSign::Input { ago: 4 * SECOND }, 20 * SECOND), Some(6 * SECOND));
         assert_eq!(owners.decide(20 * SECOND), Some(true));
         // What is heard late does not make it shorter.
-        owners.sign(OwnerSign::Input { ago: 8 * SECOND }, 21 * SECOND);
+        assert_eq!(owners.sign(OwnerSign::Input { ago: 8 * SECOND }, 21 * SECOND), Some(5 * SECOND));
         assert_eq!(owners.decide(Duration::from_millis(25_999)), None);
         assert_eq!(owners.decide(26 * SECOND), Some(false));
         assert_eq!(owners.sign(OwnerSign::Input { ago: 11 * SECOND }, 30 * SECOND), None);

@@ -121,6 +121,8 @@ pub(super) enum Report {
     Start { exec: ExecId, number: usize, item: Option<Item> },
     /// Its end, to the home of its queued batch.
     End(Item),
+    /// As before: it ends so that it can begin again on another host.
+    Leaving(Item),
     /// Its start and its end, to the master: it is of a job.
     Job(JobTask),
 }
@@ -138,7 +140,7 @@ impl Report {
         match self {
             Self::Nothing | Self::Job(_) => None,
             Self::Start { item, .. } => item,
-            Self::End(item) => Some(item),
+            Self::End(item) | Self::Leaving(item) => Some(item),
         }
     }
 

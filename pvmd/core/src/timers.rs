@@ -19,6 +19,8 @@ pub(crate) enum Timer {
     Agent(Policy),
     /// The caller of a spawn has waited for long until agents find hosts.
     Patience(SpawnId),
+    /// Tasks of a spawn are handed out again that a host has refused, as its owner is there.
+    Refused(SpawnId),
     /// A hoster has not answered for this host.
     Hoster(HostIndex),
     /// A host's daemon is started again, which could not be started before.
@@ -62,7 +64,7 @@ pub(crate) enum Timer {
     /// A job's task has run for as long as it may.
     JobTime(Tid),
     /// A job's task that was to end has had time for it.
-    JobGrace(Tid),
+    EndGrace(Tid),
     /// The coscheduler's.
     Coscheduling(coscheduling::Timer),
 }
@@ -122,6 +124,7 @@ impl fmt::Display for Timer {
             }
             Self::Agent(policy) => write!(out, "wake the agent of {policy}"),
             Self::Patience(id) => write!(out, "time limit for agents to place spawn {}", id.0),
+            Self::Refused(id) => write!(out, "hand out tasks of spawn {} that a host has refused", id.0),
             Self::Hoster(host) => write!(out, "time limit of the hoster for host {host}"),
             Self::StartAgain(host) => write!(out, "start host {host} again"),
             Self::Departure(host) => write!(out, "time limit for the end of host {host}"),
@@ -145,7 +148,7 @@ impl fmt::Display for Timer {
             Self::Sweep => write!(out, "pack the matrix"),
             Self::RowClock => write!(out, "ask for the master's clock"),
             Self::JobTime(tid) => write!(out, "time limit of {tid}"),
-            Self::JobGrace(tid) => write!(out, "kill {tid}, which was to end"),
+            Self::EndGrace(tid) => write!(out, "kill {tid}, which was to end"),
             Self::Coscheduling(coscheduling::Timer::SliceEnd(number)) => write!(out, "end of slice {number}"),
             Self::Coscheduling(coscheduling::Timer::Look(number)) => write!(out, "review of slice {number}"),
         }

@@ -18,6 +18,7 @@ use pvmd_core::event::{Action, ConnId, Cookie, Event, Used};
 use pvmd_simulated::recorder::{Recorder, host};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use std::time::Duration;
 
 /// Context and tag of the notices.
 const NOTICES: (i32, i32) = (5, 77);
@@ -181,6 +182,11 @@ impl Home {
             status: ExitStatus::from_raw(status),
             used: Used::default(),
         });
+    }
+
+    /// Host 2 answers an order.
+    fn replies(&mut self, id: pvm_wire::daemon::RequestId, what: PeerReply) {
+        self.feed(Event::PeerMessage { host: host(2), message: DaemonMsg::Reply { id, what } });
     }
 
     fn manager_dies(&mut self) {
@@ -385,6 +391,68 @@ fn order(home: &mut Home) -> (pvm_wire::daemon::RequestId, u32) {
     }
 }
 
+fn started_on(results: &[i32]) -> PeerReply {
+    PeerReply::Started { results: results.to_vec(), refusals: vec![], has_owner: false }
+}
+
+#[test]
+fn what_a_host_leaves_to_its_owner_is_placed_again_and_uses_no_restart() {
+    let mut home = Home::with_node();
+    home.queue(1, 1, SpawnRequest::default());
+    let batch = home.placed(1);
+    // The host does not even start it.
+    home.grant(batch, host(2), 1);
+    let (request, 1) = order(&mut home) else { panic!("another order") };
+    home.replies(request, PeerReply::Started { results: vec![], refusals: vec![], has_owner: true });
+    assert!(home.notices().is_empty());
+    // The host may be the only one: it is not asked again at once.
+    assert!(!home.said.contains(&BatchMsg::More { batch, count: 1 }));
+    home.r.pass(Duration::from_millis(250));
+    home.settle();
+    assert!(home.said.contains(&BatchMsg::More { batch, count: 1 }), "{:?}", home.said);
+    let mut local = 0;
+    // It leaves twice, fails once, which is made good by its only restart, and fails again.
+    for leaves in [true, true, false, false] {
+        local += 1;
+        let tid = host(2).task(local);
+        home.grant(batch, host(2), 1);
+        let (request, 1) = order(&mut home) else { panic!("another order") };
+        home.replies(request, started_on(&[tid.raw()]));
+        home.notices();
+        let message = DaemonMsg::BatchTaskEnded { batch, number: 0, tid, status: 15, leaves };
+        home.feed(Event::PeerMessage { host: host(2), message });
+        let again = BatchEvent::Again { number: 0, tid, status: 15 };
+        let ended = BatchEvent::Ended { number: 0, tid, status: 15 };
+        assert_eq!(home.notices()[0], if local < 4 { again } else { ended });
+    }
+    home.decide(&BatchMsg::TasksNo { batch });
+    home.said.clear();
+    home.nothing_is_left();
+}
+
+#[test]
+fn a_spawn_on_a_host_with_its_owner_is_refused_and_elsewhere_succeeds() {
+    let mut home = Home::with_node();
+    let spawn = SpawnRequest { file: "program".into(), count: 1, ..SpawnRequest::default() };
+    let pinned = SpawnRequest { place: "node2".into(), flags: flags::HOST, ..spawn.clone() };
+    home.ask(&pinned);
+    let (request, 1) = order(&mut home) else { panic!("another order") };
+    let has_owner = || PeerReply::Started { results: vec![], refusals: vec![], has_owner: true };
+    home.replies(request, has_owner());
+    assert_eq!(home.answers.remove(0)[..2], [1, PvmError::OutOfRes.code()]);
+    home.ask(&spawn);
+    let BatchMsg::Place { batch, .. } = home.said.remove(0) else { panic!("not to be placed") };
+    home.grant(batch, host(2), 1);
+    let (request, 1) = order(&mut home) else { panic!("another order") };
+    home.replies(request, has_owner());
+    assert!(home.answers.is_empty());
+    home.grant(batch, OWN, 1);
+    home.started(400);
+    assert!(home.answers.remove(0)[1] > 0);
+    home.decide(&BatchMsg::TasksNo { batch });
+    home.nothing_is_left();
+}
+
 #[test]
 fn what_a_lost_host_was_given_is_placed_again_unless_the_batch_is_cancelled() {
     for cancelled in [false, true] {
@@ -394,11 +462,7 @@ fn what_a_lost_host_was_given_is_placed_again_unless_the_batch_is_cancelled() {
         home.grant(batch, host(2), 2);
         let (request, 2) = order(&mut home) else { panic!("another order") };
         let result = host(2).task(1).raw();
-        let message = DaemonMsg::Reply {
-            id: request,
-            what: PeerReply::Started { results: vec![result], refusals: vec![] },
-        };
-        home.feed(Event::PeerMessage { host: host(2), message });
+        home.replies(request, started_on(&[result]));
         let notices = home.notices();
         let none = BatchEvent::Failed { number: 1, tid: Tid::NONE, code: PvmError::DSysErr.code() };
         assert_eq!(notices, [BatchEvent::Started { number: 0, tid: host(2).task(1) }, none]);
@@ -491,7 +555,7 @@ fn a_batch_tells_what_its_placement_has_cost_and_who_was_given_what_when() {
     };
     to_node(&mut home, BatchMsg::TasksHave { batch, queued: true });
     applies(&mut home, batch, manager);
-    home.r.pass(std::time::Duration::from_millis(3));
+    home.r.pass(Duration::from_millis(3));
     home.settle();
     home.grant(batch, OWN, 2);
     let list = home.list();

@@ -344,7 +344,10 @@ fn a_spawn_on_another_host_answers_good_ones_first() {
     let refusals = vec![Refusal { host: 7, code, count: 1, reason }];
     r.feed(Event::PeerMessage {
         host: host(2),
-        message: DaemonMsg::Reply { id, what: PeerReply::Started { results: results.clone(), refusals } },
+        message: DaemonMsg::Reply {
+            id,
+            what: PeerReply::Started { results: results.clone(), refusals, has_owner: false },
+        },
     });
     let reply = SpawnRequest::decode_answer(&r.message().1.body).unwrap().unwrap();
     assert_eq!(reply.results, [results[1], results[2], results[0]]);
@@ -395,7 +398,7 @@ fn a_collector_hears_of_a_spawn_when_all_of_it_is_settled() {
         host: host(2),
         message: DaemonMsg::Reply {
             id,
-            what: PeerReply::Started { results: vec![far.raw()], refusals: Vec::new() },
+            what: PeerReply::Started { results: vec![far.raw()], refusals: Vec::new(), has_owner: false },
         },
     });
     for tid in [started.tid, far] {

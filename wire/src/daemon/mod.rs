@@ -109,6 +109,8 @@ pub enum DaemonMsg {
         tid: Tid,
         /// What `wait` said of it.
         status: i32,
+        /// It was ended, as the host's owner is there, and is to begin again elsewhere.
+        leaves: bool,
     },
     /// Uncollected output of a task, for the master's log.
     LogOutput {

@@ -79,6 +79,8 @@ pub enum PeerReply {
         results: Vec<i32>,
         /// Why those with a code were not started.
         refusals: Vec<Refusal>,
+        /// None was, as the owner of the host is there.
+        has_owner: bool,
     },
     /// To `Tasks`.
     Tasks {

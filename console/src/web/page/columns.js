@@ -23,7 +23,7 @@ export const hosts = [
   text("name", "Host", 140),
   { id: "state", title: "State", width: 112, value: (row) => row.state,
     text: (row) => (row.state === "gone" ? `gone ${show.clock(row.since)}` : row.state),
-    mark: (row) => (row.state === "gone" ? "bad" : "good") },
+    mark: (row) => ({ gone: "bad", up: "good" })[row.state] ?? "warn" },
   number("tasks", "Tasks", 70),
   number("cpu", "CPU", 85, show.percent, share((row) => row.cpu / 10)),
   number("others", "Others’ CPU", 108, show.percent, share((row) => row.others / 10)),
@@ -57,6 +57,20 @@ export const teams = [
   number("running", "Has the turn on", 140, (count) => show.counted(count, "host")),
   number("cpu", "CPU", 110, show.percent),
   number("slowdown", "Slowdown", 110, (value) => value.toFixed(2)),
+];
+
+// A team of a row: on which hosts, if they are few.
+function place({ name, processes, hosts }) {
+  const where = hosts.length > 4 ? show.counted(hosts.length, "host") : hosts.join(", ");
+  return `${name} (${show.counted(processes, "task")} on ${where})`;
+}
+
+export const rows = [
+  number("row", "Row", 70, String),
+  { id: "now", title: "Slice", width: 110, value: (row) => (row.isNow ? 1 : 0), text: (row) => (row.isNow ? "has it" : "–"), mark: (row) => (row.isNow ? "good" : undefined) },
+  number("idle", "Idle", 90, show.percent, share((row) => row.idle / 10)),
+  { id: "places", title: "Teams", width: 640, value: (row) => row.places.map(place).join("; "), text: (row) => row.places.map(place).join("; ") || "–",
+    hint: (row) => row.places.map(({ name, hosts }) => `${name}: ${hosts.join(", ")}`).join("; ") },
 ];
 
 export const batches = [

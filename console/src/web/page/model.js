@@ -4,9 +4,9 @@ import { baseName } from "./format.js";
 const STATES = { r: "running", w: "waits for its turn", s: "starting", e: "enrolling", l: "leaving" };
 
 export function decode(raw) {
-  const hosts = raw.hosts.map(([tid, name, arch, speed, means, messages, cpu, others, memory, free, one, five, fifteen]) => ({
+  const hosts = raw.hosts.map(([tid, name, arch, speed, means, messages, owner, cpu, others, memory, free, one, five, fifteen]) => ({
     key: tid, tid, name, arch, speed, means, messages, cpu, others, memory, used: memory === undefined ? undefined : memory - free,
-    one, five, fifteen, tasks: 0, state: "up",
+    one, five, fifteen, tasks: 0, state: owner ? "owner is there" : "up",
   }));
   const tasks = raw.tasks.map(([tid, parent, at, program, team, state, cpu, pid, messages]) => {
     const host = hosts[at];
@@ -30,5 +30,11 @@ export function decode(raw) {
   const queues = raw.queues.map(([name, priority, open, waiting, running, places]) => ({
     key: name, name, priority, open, waiting, running, hosts: places,
   }));
-  return { number: raw.n, time: raw.time, viewers: raw.viewers, hosts, gone, tasks, teams, batches, jobs, jobsLeft: raw.jobs_left, queues };
+  const cores = raw.rows.hosts.reduce((sum, [, count]) => sum + count, 0);
+  const rows = raw.rows.rows.map(([isNow, teams], at) => {
+    const used = teams.reduce((sum, [, processes]) => sum + processes, 0);
+    const places = teams.map(([name, processes, list]) => ({ name, processes, hosts: list.map((host) => raw.rows.hosts[host]?.[0] ?? "?") }));
+    return { key: at, row: at, isNow, idle: cores > 0 ? Math.max(0, (1000 * (cores - used)) / cores) : 0, places };
+  });
+  return { number: raw.n, time: raw.time, viewers: raw.viewers, hosts, gone, tasks, teams, batches, jobs, jobsLeft: raw.jobs_left, queues, rows, hasRows: raw.rows.on };
 }

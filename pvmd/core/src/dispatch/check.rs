@@ -102,7 +102,7 @@ impl Core {
             let is_started = |task: &Task| match task.report {
                 Report::Start { .. } => false,
                 Report::Job(job_task) => task.takes_turns() && self.jobs.has_started(job_task),
-                Report::Nothing | Report::End(_) => task.takes_turns(),
+                Report::Nothing | Report::End(_) | Report::Leaving(_) => task.takes_turns(),
             };
             let missing = self.tasks.iter().find(|task| is_started(task) && !members.contains(&of(task)));
             if let Some(task) = missing {

@@ -171,7 +171,7 @@ impl Core {
     pub(crate) fn on_job_time(&mut self, tid: Tid) {
         let Some(Report::Job(task)) = self.tasks.get(tid).map(|task| task.report) else { return };
         if self.jobs.exceeds(task, "it ran longer than it may (--time, max-time)".to_owned()).is_some() {
-            self.end_job_task(tid);
+            self.end_with_grace(tid);
         }
     }
 
@@ -184,19 +184,21 @@ impl Core {
             limit.div_ceil(1 << 20)
         );
         if self.jobs.exceeds(task, limit).is_some() {
-            self.end_job_task(tid);
+            self.end_with_grace(tid);
         }
     }
 
-    fn end_job_task(&mut self, tid: Tid) {
+    /// A task is to end, and is killed if it does not.
+    pub(crate) fn end_with_grace(&mut self, tid: Tid) {
         self.signal_task(tid, SIGTERM);
         let grace = if self.owners.is_own_here() { GRACE_FOR_OWNER } else { GRACE };
-        self.set_timer(grace, Timer::JobGrace(tid));
+        self.set_timer(grace, Timer::EndGrace(tid));
     }
 
     /// A task that was to end has had its time.
-    pub(crate) fn on_job_grace(&mut self, tid: Tid) {
-        if self.tasks.get(tid).is_some_and(|task| matches!(task.report, Report::Job(_))) {
+    pub(crate) fn on_end_grace(&mut self, tid: Tid) {
+        if self.tasks.get(tid).is_some_and(|task| matches!(task.report, Report::Job(_) | Report::Leaving(_)))
+        {
             self.signal_task(tid, SIGKILL);
         }
     }
@@ -204,14 +206,14 @@ impl Core {
     /// The master has the tasks of a job ended.
     pub(crate) fn on_end_tasks(&mut self, job: JobId) {
         for tid in self.jobs.end(job) {
-            self.end_job_task(tid);
+            self.end_with_grace(tid);
         }
     }
 
     /// The master has some tasks of a job ended, which begin again later.
     pub(crate) fn on_stop_tasks(&mut self, job: JobId, tasks: &[u32]) {
         for tid in self.jobs.stop(job, tasks) {
-            self.end_job_task(tid);
+            self.end_with_grace(tid);
         }
     }
 
@@ -222,7 +224,7 @@ impl Core {
     }
 
     pub(crate) fn job_task_ended(&mut self, tid: Tid, task: JobTask, status: i32) {
-        for timer in [Timer::JobTime(tid), Timer::JobGrace(tid)] {
+        for timer in [Timer::JobTime(tid), Timer::EndGrace(tid)] {
             self.out.timers.cancel(timer);
         }
         self.jobs.ended(task, status, self.now);

@@ -5,12 +5,14 @@ use crate::addresses::{PeerTo, ReplyTo, Waiter};
 use crate::effect::Effect;
 use crate::event::{Action, OwnerSign};
 use crate::spawn::Node;
+use crate::tasks::{Item, Report, Task};
 use crate::timers::Timer;
 use pvm_sched::allocation::agent::Event as AgentEvent;
 use pvm_wire::calls::owner::Owner;
 use pvm_wire::daemon::{DaemonMsg, PeerReply, PeerRequest};
 use pvm_wire::owner::{Held, OwnerSaid};
-use pvm_wire::{HostIndex, PvmError};
+use pvm_wire::spawn::flags;
+use pvm_wire::{HostIndex, PvmError, Tid};
 use tracing::info;
 
 impl Core {
@@ -72,6 +74,24 @@ impl Core {
         let spared = managers.map(|task| task.pid).collect();
         self.out.act(Action::HoldTasks { spared, held: self.owners.held() });
         self.give_way(false);
+        self.leave_to_owner();
+    }
+
+    /// Tasks of queued batches that may begin again end here. Those of jobs leave on the master's word.
+    fn leave_to_owner(&mut self) {
+        let may_begin_again = |task: &&Task| task.takes_turns() && task.spawn_flags & flags::RESTARTS != 0;
+        let can_leave = |task: &Task| match task.report {
+            Report::End(item) => Some((task.tid, item)),
+            _ => None,
+        };
+        let leaving: Vec<(Tid, Item)> =
+            self.tasks.iter().filter(may_begin_again).filter_map(can_leave).collect();
+        for (tid, item) in leaving {
+            if let Some(task) = self.tasks.get_mut(tid) {
+                task.report = Report::Leaving(item);
+            }
+            self.end_with_grace(tid);
+        }
     }
 
     /// Where control groups divide the processors, a task at the least share needs a group of its own.

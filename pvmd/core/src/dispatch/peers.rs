@@ -108,7 +108,10 @@ impl Core {
             (Waiter::CancelBatch(to), PeerReply::BatchCancelled { code }) => {
                 self.reply_done::<CancelBatch>(to, pvm_wire::error::check(code).map(drop));
             }
-            (Waiter::Exec(part), PeerReply::Started { results, refusals }) => {
+            (Waiter::Exec(part), PeerReply::Started { has_owner: true, .. }) => {
+                self.home(|home, at| home.on_host_with_owner(from, part, at));
+            }
+            (Waiter::Exec(part), PeerReply::Started { results, refusals, .. }) => {
                 self.home(|home, at| home.on_started(from, part, &results, refusals, at));
             }
             (waiter, _) => {

@@ -7,8 +7,9 @@ use crate::effect::{Placement, Started};
 use crate::event::{Action, Cookie, Program};
 use crate::flow::Source;
 use crate::pending::{HostBatches, Query};
-use crate::spawn::{ExecTo, Home, Node, Offer, Order, Placed, SIGKILL, SIGTERM, preset, program};
+use crate::spawn::{ExecTo, Fate, Home, Node, Offer, Order, Placed, SIGKILL, SIGTERM, preset, program};
 use crate::tasks::{Item, Origin, Report, Task, Tasks};
+use crate::timers::Timer;
 use pvm_sched::policy::Policy;
 use pvm_wire::batch::{BatchId, BatchMsg};
 use pvm_wire::calls::spawn::{BatchList, Batches};
@@ -42,6 +43,17 @@ impl Core {
 
 /// As home.
 impl Core {
+    /// A host reports the end of a task of a queued batch.
+    pub(crate) fn on_batch_task_ended(
+        &mut self,
+        host: HostIndex,
+        batch: BatchId,
+        (number, tid): (u32, Tid),
+        fate: Fate,
+    ) {
+        self.home(|home, at| home.on_task_ended(host, batch, number, tid, fate, at));
+    }
+
     /// TM_SPAWN.
     pub(crate) fn on_spawn(&mut self, spawner: Tid, to: ReplyTo, mut request: SpawnRequest) {
         self.preset_policy(spawner, &mut request);
@@ -307,8 +319,11 @@ impl Core {
                 self.exec_result(Some((exec, number)), Err((PvmError::HostFail, reason)));
             }
             Report::Job(job_task) => self.job_task_ended(task.tid, job_task, status),
-            Report::End(Item { batch, number }) => {
-                self.tell(batch.home, DaemonMsg::BatchTaskEnded { batch, number, tid: task.tid, status });
+            Report::End(Item { batch, number }) | Report::Leaving(Item { batch, number }) => {
+                self.out.timers.cancel(Timer::EndGrace(task.tid));
+                let leaves = matches!(task.report, Report::Leaving(_));
+                let ended = DaemonMsg::BatchTaskEnded { batch, number, tid: task.tid, status, leaves };
+                self.tell(batch.home, ended);
             }
         }
     }

@@ -9,7 +9,7 @@ use crate::teams::{micros, nanos};
 use pvm_sched::coscheduling::TwoPhase;
 use pvm_wire::calls::turns as calls;
 use pvm_wire::codes::{CONTEXT_TC, Tcx};
-use pvm_wire::coscheduling::{Sent, TaskReport, TeamReport, TurnsReport};
+use pvm_wire::coscheduling::{Sent, TaskReport, TeamReport, TurnsReport, Why};
 use pvm_wire::daemon::{PeerReply, PeerRequest};
 use pvm_wire::tuned::REMOTE_WAKINGS;
 use pvm_wire::{PvmError, Tid};
@@ -91,7 +91,7 @@ impl Core {
             far_spin: nanos(spin * REMOTE_WAKINGS),
             daemon_spin: nanos(daemon_spin),
             is_shared: scheduler.is_shared(),
-            why: scheduler.why(),
+            why: if self.owners.is_own_here() { Why::Owner } else { scheduler.why() },
             row: scheduler.row(),
             epoch: scheduler.epoch().count,
             switches: counters.switches,

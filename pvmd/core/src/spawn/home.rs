@@ -156,6 +156,13 @@ impl Home {
         let (batch, mut nodes) = (self.batch_id(id), self.batch_nodes(id, at));
         // What goes to a host that cannot be reached comes back at once.
         nodes.retain(|node| at.hosts.is_reachable(node.host));
+        if !nodes.is_empty() && self.is_queued(id) {
+            nodes.retain(|node| !at.owners.is_here(node.host));
+            if nodes.is_empty() {
+                // It waits until an owner leaves.
+                return;
+            }
+        }
         let Some(spawn) = self.spawns.get_mut(&id) else { return };
         let waiting = match (spawn.placing.waiting(), spawn.queue()) {
             (waiting, Some(queue)) => waiting.min(u32::from(queue.total == queue.over() + waiting)),

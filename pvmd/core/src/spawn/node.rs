@@ -47,6 +47,8 @@ pub(crate) struct Exec {
     /// Tasks whose fate is not known.
     open: usize,
     refusals: Refusals,
+    /// None is started, as the owner of the host is there.
+    has_owner: bool,
     stage: Stage,
 }
 
@@ -132,10 +134,11 @@ impl Node {
         self.count += 1;
         let (id, open) = (ExecId(self.count), (count as usize).min(BATCH_MAX));
         let (results, stage) = (vec![None; open], Stage::Partly(Box::new(order)));
-        self.execs.insert(id, Exec { to, batch, results, open, refusals: Refusals::default(), stage });
+        let (refusals, has_owner) = (Refusals::default(), at.owners.is_own_here());
+        self.execs.insert(id, Exec { to, batch, results, open, refusals, has_owner, stage });
         if open == 0 {
             self.finish(id, tasks, at);
-        } else if at.owners.is_own_here() {
+        } else if has_owner {
             for number in 0..open {
                 let reason = "the owner of the host is there (pvm owner)".to_owned();
                 self.settle(id, number, Err((PvmError::OutOfRes, reason)), tasks, at);
@@ -222,7 +225,7 @@ impl Node {
         match exec.to {
             ExecTo::Peer(to) => {
                 let refusals = exec.refusals.into_list();
-                at.out.answer(to, PeerReply::Started { results, refusals });
+                at.out.answer(to, PeerReply::Started { results, refusals, has_owner: exec.has_owner });
             }
             ExecTo::Service(to) => {
                 at.out.send(to.tid, Mark::answer(to, Sm::ExecAck), results.write(BodyWriter::new()).finish());

@@ -6,11 +6,16 @@ use super::state::{Event, State};
 use crate::addresses::{Part, SpawnId, Waiter};
 use crate::decision::Decision;
 use crate::effect::{Effect, Effects, Started};
+use crate::timers::Timer;
 use pvm_wire::batch::BatchId;
 use pvm_wire::daemon::PeerRequest;
 use pvm_wire::spawn::{Refusal, SpawnReply, SpawnRequest};
 use pvm_wire::{HostIndex, PvmError, Tid};
+use std::time::Duration;
 use tracing::{debug, info};
+
+/// How long tasks wait that a host has refused, as its owner is there. By then its home knows that.
+const AFTER_REFUSAL: Duration = Duration::from_millis(200);
 
 impl Spawn {
     /// Has a host start some of its tasks.
@@ -55,6 +60,34 @@ impl Home {
         } else {
             self.queued_started(from, id, first, &results, at);
         }
+    }
+
+    /// A host starts none of what it was told to, as its owner is there: others are found. The caller of a spawn does not wait until the owner
+    /// leaves.
+    pub fn on_host_with_owner(&mut self, host: HostIndex, part: Part, at: &mut Decision<'_>) {
+        let Part { spawn: id, first, count } = part;
+        let Some(spawn) = self.spawns.get_mut(&id) else { return };
+        if spawn.queue().is_none() {
+            spawn.placing.nodes.remove(&host);
+            if spawn.placing.nodes.is_empty() {
+                let reason = "the owner of the host is there (pvm owner)";
+                return self.refuse(part, Some(host), PvmError::OutOfRes, reason, at);
+            }
+        }
+        if spawn.state() == State::Cancelled {
+            return self.queued_cancelled(id, count, at);
+        }
+        spawn.placing.give_back(first, count);
+        spawn.placing.refused += count;
+        // Not at once: there may be no other host, and this one would be asked for ever.
+        at.out.push(Effect::SetTimer(AFTER_REFUSAL, Timer::Refused(id)));
+    }
+
+    /// Tasks that hosts have refused, as their owners are there, are handed out again.
+    pub fn hand_out_refused(&mut self, id: SpawnId, at: &mut Decision<'_>) {
+        let Some(spawn) = self.spawns.get_mut(&id) else { return };
+        let refused = std::mem::take(&mut spawn.placing.refused);
+        self.hand_out(id, refused, at);
     }
 
     /// A host has died while it started tasks: those that managers hand out are placed again, pinned ones have failed.

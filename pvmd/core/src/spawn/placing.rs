@@ -23,6 +23,8 @@ pub(crate) struct Placing {
     pub policy: Policy,
     /// How much tasks are expected to talk to each other, by their numbers.
     pub traffic: Vec<Pair>,
+    /// Tasks that hosts have refused, as their owners are there, and that are handed out again later.
+    pub refused: u32,
     /// A manager has told the nodes that tasks wait, and none has told them that none do.
     pub is_open: bool,
     /// What each node has been given.
@@ -42,6 +44,7 @@ impl Placing {
             again: Vec::new(),
             policy,
             traffic: Vec::new(),
+            refused: 0,
             is_open: false,
             tallies: BTreeMap::new(),
             decisions: Decisions::new(now),

@@ -36,7 +36,7 @@ pub(crate) struct Queue {
     pub tries: BTreeMap<u32, u32>,
     pub running: BTreeMap<u32, Tid>,
     /// Ends of tasks whose start is not known here yet.
-    pub early: BTreeMap<u32, (Tid, i32)>,
+    pub early: BTreeMap<u32, (Tid, Fate)>,
     pub total: u32,
     pub count: Counts,
 }
@@ -56,6 +56,15 @@ pub(crate) enum Fate {
     Ended(i32),
     /// It could not be started, or its host was lost: an error code.
     Lost(i32),
+    /// It has left the host to its owner: what `wait` said.
+    Left(i32),
+}
+
+impl Fate {
+    /// Of a task whose process has ended.
+    pub fn of(status: i32, leaves: bool) -> Self {
+        if leaves { Self::Left(status) } else { Self::Ended(status) }
+    }
 }
 
 /// The queued batches of a home, by the ids that programs see, and those that have ended last.
@@ -125,9 +134,9 @@ impl Queue {
 
     /// Takes note of how a task came to its end; what its parent is told, and whether it waits again.
     pub fn conclude(&mut self, number: u32, tid: Tid, fate: Fate, is_cancelled: bool) -> (BatchEvent, bool) {
-        let (Fate::Ended(status) | Fate::Lost(status)) = fate;
-        let well = matches!(fate, Fate::Ended(0));
-        if !well && !is_cancelled && self.may_try_again(number) {
+        let (Fate::Ended(status) | Fate::Lost(status) | Fate::Left(status)) = fate;
+        let well = matches!(fate, Fate::Ended(0) | Fate::Left(0));
+        if !well && !is_cancelled && self.may_try_again(number, fate) {
             return (BatchEvent::Again { number, tid, status }, true);
         }
         self.tries.remove(&number);
@@ -137,13 +146,18 @@ impl Queue {
             false => self.count.failed += 1,
         }
         let event = match fate {
-            Fate::Ended(status) => BatchEvent::Ended { number, tid, status },
+            Fate::Ended(status) | Fate::Left(status) => BatchEvent::Ended { number, tid, status },
             Fate::Lost(code) => BatchEvent::Failed { number, tid, code },
         };
         (event, false)
     }
 
-    fn may_try_again(&mut self, number: u32) -> bool {
+    /// What has left its host to the owner has not failed.
+    fn may_try_again(&mut self, number: u32, fate: Fate) -> bool {
+        if matches!(fate, Fate::Left(_)) {
+            self.count.restarts += 1;
+            return true;
+        }
         if self.tries.get(&number).copied().unwrap_or(0) >= self.restarts {
             return false;
         }
@@ -170,7 +184,7 @@ impl Home {
         let Some(name) = self.queues.free_id(at.config.index) else {
             return at.out.refuse(to, PvmError::OutOfRes);
         };
-        request.spawn.flags |= flags::QUEUED;
+        request.spawn.flags |= flags::QUEUED | if request.restarts > 0 { flags::RESTARTS } else { 0 };
         complete_environment(&mut request.spawn, team);
         let queue = Queue::new(name, &request, demand.count);
         let id = self.next_id();
@@ -203,7 +217,7 @@ impl Home {
             at.out.push(Effect::ReportStart(started));
             self.tell_parent(id, BatchEvent::Started { number, tid }, at);
             match early {
-                Some((_, status)) => self.task_ended(id, number, tid, status, at),
+                Some((_, fate)) => self.task_ended(id, number, tid, fate, at),
                 None if is_cancelled => at.out.push(Effect::Signal(tid, SIGTERM)),
                 None => {}
             }
@@ -218,24 +232,24 @@ impl Home {
         batch: BatchId,
         number: u32,
         tid: Tid,
-        status: i32,
+        fate: Fate,
         at: &mut Decision<'_>,
     ) {
         if tid.host() == Some(host) && batch.home == at.config.index {
-            self.task_ended(SpawnId(batch.number), number, tid, status, at);
+            self.task_ended(SpawnId(batch.number), number, tid, fate, at);
         }
     }
 
-    fn task_ended(&mut self, id: SpawnId, number: u32, tid: Tid, status: i32, at: &mut Decision<'_>) {
+    fn task_ended(&mut self, id: SpawnId, number: u32, tid: Tid, fate: Fate, at: &mut Decision<'_>) {
         let Some(queue) = self.spawns.get_mut(&id).and_then(Spawn::queue_mut) else { return };
         if queue.running.get(&number) == Some(&tid) {
             queue.running.remove(&number);
             if let Some(host) = tid.host() {
-                self.task_concluded(id, number, tid, host, Fate::Ended(status), at);
+                self.task_concluded(id, number, tid, host, fate, at);
             }
             self.queue_settled(id, at);
         } else {
-            queue.early.insert(number, (tid, status));
+            queue.early.insert(number, (tid, fate));
         }
     }
 
