@@ -131,6 +131,7 @@ fn rows_of_teams_and_owners_are_shown() {
     let driver = Driver::start();
     let page = scene.browser(&driver);
     let mut console = scene.machine.console();
+    console.command("export PVM_TEAM");
     for team in ["left", "right"] {
         console.command(&format!("setenv PVM_TEAM {team}"));
         for host in ["h1", "h2"] {
@@ -494,14 +495,14 @@ fn messages_are_lines_that_can_be_clicked() {
 /// A snapshot of 1,000 hosts and 10,000 tasks, and a trace of all, through the functions that the server's events go through.
 const LARGE: &str = "return import('./app.js').then(({ showSnapshot, showTrace, tables, spacetime }) => {
     const hosts = [], tasks = [], rows = [], changes = [], messages = [], now = Date.now() * 1000;
-    for (let at = 1; at <= 1000; at += 1) hosts.push([at << 18, `node${at}`, 'LINUX64', 1000, '', at % 1000, 0, 64e9, 1e9, at, at, at]);
+    for (let at = 1; at <= 1000; at += 1) hosts.push([at << 18, `node${at}`, 'LINUX64', 1000, '', 7, 0, at % 1000, 0, 64e9, 1e9, at, at, at]);
     for (let at = 0; at < 10000; at += 1) tasks.push([((at % 1000 + 1) << 18) + 2 + Math.floor(at / 1000), 0, at % 1000, 0, 'a', 'r', at % 1000, at]);
     for (const [tid] of tasks) {
         rows.push([tid, tid & ~0x3ffff, 'worker']);
         for (let at = 0; at < 10; at += 1) changes.push(tid, now - 9e6 + at * 8e5, 1 + at % 3);
         messages.push(tid, tasks[messages.length % 10000][0], 5, 8, now - 5e6, now - 4e6);
     }
-    const raw = { n: 1, time: Date.now(), viewers: 1, hosts, gone: [], tasks, programs: ['/bin/worker'], teams: [], batches: [], jobs: [], jobs_left: 0, queues: [] };
+    const raw = { n: 1, time: Date.now(), viewers: 1, hosts, gone: [], tasks, programs: ['/bin/worker'], teams: [], batches: [], jobs: [], jobs_left: 0, queues: [], rows: { on: false, hosts: [], rows: [] } };
     showSnapshot(raw);
     const place = document.getElementById('table-tasks');
     const ends = [tables.tasks.rows.length, place.scrollHeight];
