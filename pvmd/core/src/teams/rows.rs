@@ -59,7 +59,12 @@ impl Teams {
             self.name(team).map(|name| (name.to_owned(), pids.len() as u32))
         };
         let cores = if self.is_suspended { 0 } else { cores };
-        let teams = self.scheduler.teams().filter_map(count).take(COLUMN_TEAMS_MAX).collect();
+        let teams: Vec<(String, u32)> =
+            self.scheduler.teams().filter_map(count).take(COLUMN_TEAMS_MAX).collect();
+        if teams.is_empty() {
+            // A host without teams needs no clock, and a new master does not tell it so.
+            self.rows.count = 0;
+        }
         Column { cores, teams }
     }
 

@@ -4,31 +4,27 @@ use crate::plan::{Op, Plan};
 use crate::shrink::attempt;
 
 fn check(seed: u64, hosts: u32, ops: &[Op]) {
-    attempt_plan(&Plan {
-        seed,
-        hosts,
-        turns: false,
-        deputies: 1,
-        width: None,
-        watched_max: 256,
-        ops: ops.to_vec(),
-    });
+    check_with_deputies(seed, hosts, false, 1, ops);
 }
 
 fn check_with_turns(seed: u64, hosts: u32, ops: &[Op]) {
-    attempt_plan(&Plan {
-        seed,
-        hosts,
-        turns: true,
-        deputies: 1,
-        width: None,
-        watched_max: 256,
-        ops: ops.to_vec(),
-    });
+    check_with_deputies(seed, hosts, true, 1, ops);
 }
 
 fn check_with_deputies(seed: u64, hosts: u32, turns: bool, deputies: usize, ops: &[Op]) {
-    attempt_plan(&Plan { seed, hosts, turns, deputies, width: None, watched_max: 256, ops: ops.to_vec() });
+    check_large(seed, hosts, turns, deputies, None, 256, ops);
+}
+
+fn check_large(
+    seed: u64,
+    hosts: u32,
+    turns: bool,
+    deputies: usize,
+    width: Option<usize>,
+    watched_max: usize,
+    ops: &[Op],
+) {
+    attempt_plan(&Plan { seed, hosts, turns, deputies, width, watched_max, ops: ops.to_vec() });
 }
 
 fn attempt_plan(plan: &Plan) {
@@ -480,4 +476,29 @@ fn a_batch_whose_manager_is_killed_is_closed_on_all_hosts() {
         Op::KillManagers(126),
     ];
     check_with_deputies(251, 2, true, 3, &ops);
+}
+
+/// A host that had rows, and has no teams any more, asked each new master for its clock for ever.
+#[test]
+fn a_host_without_teams_needs_no_clock_of_a_new_master() {
+    let ops = [
+        Op::Wait(1_500_000),
+        Op::Wait(1_500_000),
+        Op::Enrol(47339),
+        Op::Send(17365, 43385, 3, 9000),
+        Op::Leave(10383),
+        Op::Sleep(24918, 52871),
+        Op::HearEpoch(22912, 49897, 32324),
+        Op::HearEpoch(54272, 37363, 31838),
+        Op::Send(65006, 51987, 1, 10),
+        Op::Await(33644, 57637),
+        Op::Team(55827, 0),
+        Op::Wait(30000),
+        Op::Spawn(33754, 3, 31570),
+        Op::WatchTask(58422, 10264),
+        Op::Queue(30101, 4, 2),
+        Op::Wait(1_500_000),
+        Op::CrashMaster(0),
+    ];
+    check_large(623, 5, true, 5, Some(1), 256, &ops);
 }
