@@ -21,7 +21,7 @@ const share = (of) => ({ kind: "number part", style: (row) => ({ "--part": `${Ma
 
 export const hosts = [
   text("name", "Host", 140),
-  { id: "state", title: "State", width: 112, value: (row) => row.state,
+  { id: "state", title: "State", width: 132, value: (row) => row.state,
     text: (row) => (row.state === "gone" ? `gone ${show.clock(row.since)}` : row.state),
     mark: (row) => ({ gone: "bad", up: "good" })[row.state] ?? "warn" },
   number("tasks", "Tasks", 70),
@@ -30,7 +30,7 @@ export const hosts = [
   number("messages", "Messages/s", 108),
   number("used", "Memory in use", 128, show.bytes, share((row) => (100 * row.used) / row.memory)),
   number("memory", "Memory", 90, show.bytes),
-  number("one", "Load 1 min", 98, show.load),
+  number("one", "Load 1 min", 112, show.load),
   number("five", "5 min", 66, show.load),
   number("fifteen", "15 min", 72, show.load),
   number("speed", "Speed", 74),
