@@ -93,8 +93,8 @@ fn formed(seed: u64, hosts: u32, asks_on: u32) -> (World, ProcId) {
     (world, id)
 }
 
-/// Starts processes of a team on a host, and waits until the master knows them.
-fn start(world: &mut World, id: ProcId, team: &str, on: u32, count: u32) {
+/// Asks for processes of a team on a host.
+fn ask_for(world: &mut World, id: ProcId, team: &str, on: u32, count: u32) {
     let request = SpawnRequest {
         file: "prog".into(),
         flags: flags::HOST,
@@ -105,6 +105,11 @@ fn start(world: &mut World, id: ProcId, team: &str, on: u32, count: u32) {
     };
     world.say(id, &request.message(1));
     world.pass(Duration::from_millis(200));
+}
+
+/// Starts processes of a team on a host, and waits until the master knows them.
+fn start(world: &mut World, id: ProcId, team: &str, on: u32, count: u32) {
+    ask_for(world, id, team, on, count);
     let started = world.tasks.processes.get(&(team.to_owned(), host(on))).map_or(0, Vec::len);
     assert_eq!(started, count as usize, "team {team} on host {on}");
 }
@@ -268,18 +273,8 @@ fn an_owner_who_is_back_takes_the_host_out_of_the_rows_until_the_owner_leaves() 
     let rows = report(&mut world, id);
     assert_eq!((picture(&rows), rows.hosts.len()), (vec!["ax2@1 ax2@2".to_owned(), "bx2@1 bx2@2".into()], 2));
     // A host with its owner starts nothing, even if it is named.
-    let request = SpawnRequest {
-        file: "prog".into(),
-        flags: flags::HOST,
-        place: "node3".into(),
-        count: 1,
-        env: vec!["PVM_TEAM=c".into()],
-        ..SpawnRequest::default()
-    };
-    world.say(id, &request.message(1));
-    world.pass(Duration::from_millis(200));
+    ask_for(&mut world, id, "c", 3, 1);
     assert!(!world.tasks.processes.contains_key(&("c".to_owned(), host(3))));
-    // The next master hears of owners anew.
     world.feed(host(3), owner(false));
     world.pass(Duration::from_millis(200));
     assert_eq!(report(&mut world, id).hosts.len(), 3);

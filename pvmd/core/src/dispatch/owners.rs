@@ -49,19 +49,19 @@ impl Core {
     pub(crate) fn decide_owner(&mut self) {
         let Some(is_here) = self.owners.decide(self.now) else { return };
         info!(is_here, "the owner of this host");
-        // Held tasks take no turns: their teams would wait for them on all hosts.
-        self.teams(|teams, tasks, at| teams.suspend(is_here, tasks, at));
         if is_here {
+            // Held tasks take no turns: their teams would wait for them on all hosts.
+            self.teams(|teams, tasks, at| teams.suspend(true, tasks, at));
             self.hold_tasks();
-            self.agents.tell_all(|_| AgentEvent::Load);
         } else {
             self.out.act(Action::LetTasksGo);
             self.give_way(true);
+            // After that, as teams whose turn it is not are held again.
+            self.teams(|teams, tasks, at| teams.suspend(false, tasks, at));
             self.start_job_tasks();
-            // There is room again.
             self.node(Node::on_room);
-            self.agents.tell_all(|_| AgentEvent::Load);
         }
+        self.agents.tell_all(|_| AgentEvent::Load);
         self.report_owner();
     }
 

@@ -290,7 +290,8 @@ impl Home {
         let Some(spawn) = self.spawns.get(&id) else { return Vec::new() };
         let policy = spawn.placing.policy;
         let node = |&host| self.node(host, policy, at);
-        let free: Vec<Node> = nodes_without_owners(&spawn.placing.nodes, at).filter_map(node).collect();
+        let is_free = |host: &&HostIndex| !at.owners.is_here(**host);
+        let free: Vec<Node> = spawn.placing.nodes.iter().filter(is_free).filter_map(node).collect();
         // Where all owners are there, a host says why it starts nothing.
         if free.is_empty() { spawn.placing.nodes.iter().filter_map(node).collect() } else { free }
     }
@@ -303,14 +304,6 @@ impl Home {
         };
         Some(Node { host, capability, limit: entry.task_limit })
     }
-}
-
-fn nodes_without_owners<'a>(
-    nodes: &'a BTreeSet<HostIndex>,
-    at: &Decision<'a>,
-) -> impl Iterator<Item = &'a HostIndex> {
-    let owners = at.owners;
-    nodes.iter().filter(move |host| !owners.is_here(**host))
 }
 
 fn tell_nodes_done(batch: BatchId, nodes: &BTreeSet<HostIndex>, at: &mut Decision<'_>) {

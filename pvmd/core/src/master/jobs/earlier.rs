@@ -242,16 +242,7 @@ mod tests {
     }
 
     fn entry(index: HostIndex, name: &str) -> HostEntry {
-        HostEntry {
-            index,
-            name: name.to_owned(),
-            arch: "LINUX64".to_owned(),
-            speed: 1000,
-            capability: 1000.0,
-            task_limit: 9,
-            signature: 0,
-            address: None,
-        }
+        Config { index, name: name.to_owned(), ..Config::for_tests() }.entry()
     }
 
     fn stamp(reign: u64) -> Stamp {

@@ -7,18 +7,9 @@ use pvm_wire::daemon::{Blob, HostEntry};
 use pvm_wire::jobs::{JobRequest, Stamp};
 use std::time::Duration;
 
-/// A host with two slots.
 fn host(index: u32, name: &str) -> HostEntry {
-    HostEntry {
-        index: HostIndex::new(index).expect("an index"),
-        name: name.to_owned(),
-        arch: "LINUX64".to_owned(),
-        speed: 1000,
-        capability: 1000.0,
-        task_limit: 9,
-        signature: 0,
-        address: None,
-    }
+    let index = HostIndex::new(index).expect("an index");
+    Config { index, name: name.to_owned(), ..Config::for_tests() }.entry()
 }
 
 /// Jobs, of which one waits in a queue, and a machine of these hosts.
