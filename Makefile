@@ -11,8 +11,11 @@ DIST     = dist
 # The linker's option by which programs find the libraries, if they need one; packages set it empty.
 RUN_PATH = $$(packaging/run-path.sh "$(PREFIX)/lib")
 
+# Cargo's profile; with dev everything is built sooner, and runs slower. And what is built: at least these packages.
+PROFILE  = release
+PACKAGES = -p pvm-console -p pvm-docs -p libpvm-c
 # Where cargo leaves what it built.
-BUILD    = $(or $(CARGO_TARGET_DIR),target)/release
+BUILD    = $(or $(CARGO_TARGET_DIR),target)/$(PROFILE:dev=debug)
 
 PVM_ARCH    := $(shell sh packaging/pvmgetarch)
 RELEASE     := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
@@ -77,7 +80,7 @@ BUILT = $(BUILD)/pvm $(COMPLETIONS)/fish $(BUILD)/libpvm3.so $(BUILD)/libpvm3.a 
 all: build
 
 build:
-	$(CARGO) build --release --locked -p pvm-console -p pvm-docs -p libpvm-c
+	$(CARGO) build --profile $(PROFILE) --locked $(PACKAGES)
 	$(BUILD)/pvm-docs man $(BUILD)/man
 	@mkdir -p $(COMPLETIONS)
 	for shell in bash zsh fish; do $(BUILD)/pvm completions $$shell > $(COMPLETIONS)/$$shell || exit 1; done
@@ -179,7 +182,7 @@ deb:
 	packaging/deb.sh "$(BUILD)" "$(DIST)" "$(RELEASE)"
 
 help:
-	@echo "make                      build everything (cargo build --release)"
+	@echo "make                      build everything (cargo build)"
 	@echo "make install              install under PREFIX; does not build, so that root need not"
 	@echo "make uninstall            remove what install put there, with the same PREFIX and DESTDIR"
 	@echo "make check                run all tests"
@@ -192,5 +195,6 @@ help:
 	@echo "PREFIX=$(PREFIX)          where programs will look for PVM; absolute"
 	@echo "DESTDIR=$(DESTDIR)                   put before PREFIX while copying, for packages"
 	@echo "DIST=$(DIST)               where make tarball and make deb put what they make"
+	@echo "PROFILE=$(PROFILE)           cargo's profile; dev builds sooner, for tests"
 	@echo "STRIP=$(STRIP)               what removes debug sections; STRIP=true keeps them"
 	@echo "PVM_ARCH=$(PVM_ARCH)          name of the folders for this machine's libraries and programs"

@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::coscheduling;
+use crate::dasic;
 use crate::lab::{Lab, Programs};
 use crate::live;
 use crate::part::{Effort, Part, Session};
@@ -72,7 +73,7 @@ enum Action {
 
 #[derive(Debug, Args)]
 struct Documentation {
-    /// Of `live` and `policies`: write their data, pictures and tables into docs, too
+    /// Of `live`, `policies` and `dasic`: write their data, pictures and tables into docs, too
     #[arg(long)]
     docs: bool,
 }
@@ -84,6 +85,7 @@ Examples:
   cargo bench -p benches -- latency bandwidth --rounds 15
   cargo bench -p benches -- --prefix /opt/pvm rate         what is installed there
   cargo bench -p benches -- coscheduling --rounds 2        programs that share hosts, about ten minutes
+  cargo bench -p benches -- dasic --docs                   workstations with owners, by rows and without, about ten minutes
   cargo bench -p benches -- scale                          what 8 to 256 hosts cost, about ten minutes
   cargo bench -p benches -- policies --docs                all placement policies, about ten minutes
   cargo bench -p benches -- jobs jobs-waiting              jobs of the queues, with HyperQueue for comparison
@@ -129,6 +131,7 @@ pub fn run(cli: &Cli, programs: Programs) -> Result<()> {
     let (lived, words) = take(words, live::is_chosen);
     let (grown, words) = take(words, scale::is_chosen);
     let (queued, words) = take(words, waiting::is_chosen);
+    let (lent, words) = take(words, dasic::is_chosen);
     let (placed, words) = take(words, policies::is_chosen);
     if !shared.is_empty() {
         share(&ours, &shared, cli, &folder)?;
@@ -144,6 +147,9 @@ pub fn run(cli: &Cli, programs: Programs) -> Result<()> {
     }
     if !queued.is_empty() {
         wait(&ours, programs, cli, &folder)?;
+    }
+    if !lent.is_empty() {
+        lend(&ours, programs, cli, &folder, &machine)?;
     }
     if words.is_empty() && !cli.parts.is_empty() {
         return Ok(());
@@ -249,6 +255,25 @@ fn place(
         let shown: Vec<_> = found.iter().filter_map(policies::Compared::shown).collect();
         live::page::write(workspace(), &shown, machine, rounds)?;
         println!("the pages with placement policies are up to date");
+    }
+    Ok(())
+}
+
+/// Measures and shows teams on workstations that owners lend.
+fn lend(ours: &Installation, programs: Programs, cli: &Cli, folder: &Path, machine: &Computer) -> Result<()> {
+    let rounds = cli.rounds.map_or(if cli.quick { 1 } else { dasic::ROUNDS }, usize::from);
+    let session = session(0, cli.effort())?;
+    let shared = dasic::measure(ours, programs.dasic, (rounds, cli.quick), &session)?;
+    session.progress.finish_and_clear();
+    let shared = shared.context("interrupted, or not to be measured here")?;
+    publish(shared.report(), cli, folder)?;
+    keep(folder, dasic::NAME, &shared)?;
+    if cli.documentation.docs {
+        live::page::write(workspace(), &shared.shown(), machine, rounds)?;
+        if let Some(lanes) = shared.picture() {
+            fs::write(workspace().join(dasic::PICTURE), lanes.svg()?)?;
+        }
+        println!("docs/coscheduling.md is up to date");
     }
     Ok(())
 }

@@ -51,6 +51,8 @@ pub struct Programs<'p> {
     pub scale: &'p Path,
     /// The program that submits jobs.
     pub jobs: &'p Path,
+    /// Teams on workstations.
+    pub dasic: &'p Path,
 }
 
 /// Requirements of some parts.

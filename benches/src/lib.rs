@@ -7,6 +7,7 @@
 //! - [`part`]: what a part is and how it is run; [`parts`]: the parts there are.
 //! - [`lab`]: the contenders, ready to be run, and [`remote`], on hosts with a network, and [`uneven`], on hosts of unequal speed; [`program`]: running one and reading its results.
 //! - [`coscheduling`]: programs that share hosts, which is no comparison side by side.
+//! - [`dasic`]: teams on workstations that owners lend and take back.
 //! - [`scale`]: what many hosts cost, which is no comparison side by side either.
 //! - [`policies`]: all placement policies on hosts that share this computer.
 //! - [`waiting`]: what many waiting jobs cost.
@@ -19,6 +20,7 @@
 
 pub mod cli;
 pub mod coscheduling;
+pub mod dasic;
 pub mod hyperqueue;
 pub mod jobs;
 pub mod lab;

@@ -190,7 +190,7 @@ impl Findings {
         Report {
             tables: self.parts.iter().map(Found::table).collect(),
             plots: self.parts.iter().filter(|part| part.rows.len() > 1).map(Found::plot).collect(),
-            notes: Vec::new(),
+            ..Report::default()
         }
     }
 }

@@ -33,6 +33,7 @@ fn joined(core: &mut Daemon, hosts: &[HostIndex]) {
             serial: 1,
             members: HostTable::default(),
             added: HostTable::of(&all.iter().map(|&host| entry(host)).collect::<Vec<_>>()).expect("a table"),
+            moved: vec![(HostIndex::MASTER.task(1), HostIndex::MASTER)],
         },
         FromMaster::TableCommit { serial: 1 },
     ];

@@ -43,6 +43,7 @@ mod incidents;
 mod jobs;
 mod machine;
 mod mailbox;
+mod moving;
 mod notes;
 mod notify;
 mod pack;

@@ -4,7 +4,7 @@ use crate::allocation::{self, HostsFrom};
 use crate::io::address_file::{self, AddressError, AddressFile};
 use crate::io::auth::AuthFiles;
 use crate::io::calling::Times;
-use crate::io::dispatcher::{Means, Turns};
+use crate::io::dispatcher::Turns;
 use crate::io::driver::{self, Driver, INPUT_QUEUE, Input};
 use crate::io::family::Mark;
 use crate::io::introduction::{Introduced, NewDaemon};
@@ -20,7 +20,7 @@ use crate::io::settings::{self, Place, Settings};
 use crate::io::starter::{DAEMON, Starter, Tools};
 use crate::io::task_socket::Numbers;
 use crate::io::tls::{Authority, Credentials};
-use crate::io::{capability, guardian, load, own_host, owner_signs, queues_file, slave, task_socket};
+use crate::io::{capability, guardian, load, own_host, owner_signs, queues_file, scope, slave, task_socket};
 use anyhow::Context;
 use clap::Parser;
 use pvm_files::FileError;
@@ -29,6 +29,7 @@ use pvm_wire::HostIndex;
 use pvm_wire::codes::{self, DAEMON_PROTOCOL};
 use pvm_wire::encoding::DataSignature;
 use pvm_wire::slave::{Fingerprint, ReadyLine, SlaveConfig};
+use pvm_wire::turn_rules::Means;
 use pvmd_core::Saved;
 use pvmd_core::hostfile::{HostOptions, Hostfile, Network, SLOTS};
 use pvmd_core::{Config, Core, Hosting};
@@ -284,6 +285,7 @@ fn master_plan(arguments: &Arguments, settings: &mut Settings) -> anyhow::Result
     settings.private_network = own.network == Some(Network::Private);
     settings.owner = own.ownership();
     settings.set_slice(own.slice);
+    settings.coscheduling = own.coscheduling.unwrap_or(settings.coscheduling);
     settings.set_slots(own.slots);
     settings.policy = own.policy.unwrap_or(settings.policy);
     settings.succession = own.succession.unwrap_or(settings.succession);
@@ -332,6 +334,7 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
         let folder = settings.place.tmp.display();
         warn!(%folder, "other users can remove this daemon's files: set PVM_TMP to a folder of your own");
     }
+    let _login = scope::enter(settings.scope).await;
     let links = Links::open(
         identity.index,
         identity.bind,

@@ -12,6 +12,7 @@
 //! - [`dasic`]: coscheduling that follows the workstations that come and go.
 //! - [`coscheduling`]: teams that take turns on a host, and messages that bring their receivers' teams onto the processor.
 //! - [`loads`]: load vectors, the election of the master that gathers them, virtual clusters.
+//! - [`room`]: the host to which a task goes that leaves another one.
 //!
 //! A host is any `H: Copy + Ord`: only [`task_manager`] and what simulates it depend on how hosts are named on the wire.
 
@@ -28,4 +29,5 @@ pub mod placement;
 pub mod policy;
 pub mod pulling;
 pub mod queues;
+pub mod room;
 pub mod task_manager;

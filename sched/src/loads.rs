@@ -16,7 +16,7 @@ const APART: Duration = Duration::from_secs(5);
 /// Bytes of vectors that the master sends in a second, at most.
 const BYTES_PER_SECOND: u64 = 1_000_000;
 /// A vector with its host, on the wire, at most.
-const VECTOR_BYTES: u64 = 64;
+const VECTOR_BYTES: u64 = 80;
 /// Vectors in one message.
 pub const VECTORS_MAX: usize = 1000;
 
@@ -26,7 +26,7 @@ pub const VECTORS_MAX: usize = 1000;
 /// use pvm_sched::loads::apart;
 ///
 /// assert_eq!(apart(64).as_secs(), 5);
-/// assert_eq!(apart(4000).as_secs(), 1024);
+/// assert_eq!(apart(4000).as_secs(), 1280);
 /// ```
 pub fn apart(hosts: usize) -> Duration {
     let bytes = (hosts as u64).saturating_mul(hosts as u64).saturating_mul(VECTOR_BYTES);
@@ -77,7 +77,9 @@ fn differ(a: &LoadVector, b: &LoadVector) -> bool {
     let least_free = (a.memory / 50).max(1);
     queues.into_iter().any(|(&a, b)| far(a.into(), b.into(), 20.max(u64::from(a) / 10)))
         || shares.into_iter().any(|(&a, b)| far(a.into(), b.into(), 30))
+        || far(a.tasks.into(), b.tasks.into(), 1.max(u64::from(a.tasks) / 10))
         || a.memory != b.memory
+        || a.cores != b.cores
         || far(a.free, b.free, least_free)
         || a.users != b.users
         || a.input.is_some() != b.input.is_some()
@@ -114,6 +116,15 @@ impl<H: Copy + Ord + Debug> Loads<H> {
             self.told = Some(vector);
         }
         tells
+    }
+
+    /// This host has this number of tasks now: its vector, if that has changed by enough for the master to be told before the next
+    /// measurement.
+    pub fn counted(&mut self, tasks: u32) -> Option<LoadVector> {
+        let told = self.told?.tasks;
+        let has_changed = tasks.abs_diff(told) >= 1.max(told / 4);
+        let vector = LoadVector { tasks, ..*self.vectors.get(&self.own).filter(|_| has_changed)? };
+        self.measured(vector).then_some(vector)
     }
 
     /// As the master: a host, or this one, tells its load.
@@ -167,6 +178,16 @@ mod tests {
 
     fn load(run_queue: u32) -> LoadVector {
         LoadVector { run_queue: [run_queue; 3], memory: 100, free: 50, ..LoadVector::default() }
+    }
+
+    #[test]
+    fn more_tasks_are_told_before_the_next_measurement() {
+        let mut loads = Loads::new(1);
+        assert_eq!(loads.counted(3), None, "nothing was measured yet");
+        assert!(loads.measured(load(120)));
+        assert_eq!((loads.counted(0), loads.counted(2).map(|load| load.tasks)), (None, Some(2)));
+        assert_eq!(loads.counted(40).map(|load| load.tasks), Some(40));
+        assert_eq!((loads.counted(45), loads.counted(30).map(|load| load.tasks)), (None, Some(30)));
     }
 
     #[test]

@@ -143,6 +143,11 @@ impl Gate {
         }
     }
 
+    /// The round that is under way.
+    pub fn round(&self) -> Round {
+        Round(self.memory.load(self.at) & ROUNDS)
+    }
+
     /// The state of a round.
     pub fn state(&self, round: Round) -> State {
         state_of(self.memory.load(self.at), round)
@@ -304,6 +309,15 @@ mod tests {
                 assert_eq!(waiting.join().unwrap(), expected);
             });
         }
+    }
+
+    #[test]
+    fn a_task_that_has_not_arrived_closes_the_gate() {
+        let gate = gate(2);
+        let Arrival::Early(round) = gate.arrive() else { panic!("the other has not arrived") };
+        assert_eq!(gate.leave(round), State::Open);
+        assert_eq!((gate.round(), gate.close(gate.round())), (round, (State::Closed, true)));
+        assert_eq!((gate.state(round), gate.arrive()), (State::Closed, Arrival::Closed));
     }
 
     #[test]

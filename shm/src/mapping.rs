@@ -358,7 +358,7 @@ unsafe fn copy_many(from: &[u8], mut to: *mut u8) {
 
 /// A new segment, which only this process can write to, by the returned mapping.
 pub(crate) fn readable_by_others(size: u64) -> Result<(OwnedFd, Mapping)> {
-    let file = memfd_create("pvm-turns", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    let file = memfd_create(c"pvm-turns", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     ftruncate(&file, size)?;
     fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)?;
     let mapping = Mapping::new(file.as_fd())?;
@@ -381,7 +381,7 @@ impl Segment {
         if getrlimit(Resource::Fsize).current.is_some_and(|limit| limit < size) {
             return Err(Errno::FBIG);
         }
-        let file = memfd_create("pvm", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        let file = memfd_create(c"pvm", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&file, size)?;
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         let mapping = Arc::new(Mapping::new(file.as_fd())?);

@@ -43,6 +43,7 @@ Examples:
   pvm sim dasic --seeds 10                              over how often owners return
   pvm sim dasic --load 0.6 --idle 250,4000              an unstable matrix
   pvm sim dasic --grain 1                               loosely coupled processes
+  pvm sim dasic --policies dasic,staying                processes that move, and processes that stay as on a live machine
   pvm sim dasic --mtbf 100000                           workstations fail as well";
 
 const EPOCHS: &str = "\

@@ -13,7 +13,52 @@ use crate::peers;
 
 /// The target of the libraries that are built with a sanitizer.
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
-const PROFILE: &str = if cfg!(debug_assertions) { "debug" } else { "release" };
+
+const FOLDER: &str = if cfg!(debug_assertions) { "debug" } else { "release" };
+
+/// What the tests of a whole workspace are built of.
+const ALL: [&str; 5] = ["--workspace", "--lib", "--bins", "--tests", "--examples"];
+
+/// Whether all tests of the workspace run, and the product is to be that which is built with them: `PVM_TEST_SHARED_BUILD=1`. With the
+/// features that everything has there nothing is built twice. By default the product has a build of its own.
+pub(crate) fn is_shared() -> bool {
+    env::var_os("PVM_TEST_SHARED_BUILD").is_some()
+}
+
+/// The options of `make` for the product.
+pub fn make_options() -> Vec<String> {
+    if !is_shared() {
+        return Vec::new();
+    }
+    let profile = if cfg!(debug_assertions) { "dev" } else { "release" };
+    vec![format!("PROFILE={profile}"), format!("PACKAGES={}", ALL.join(" "))]
+}
+
+/// The folder of the product's programs and libraries.
+pub(crate) fn product() -> PathBuf {
+    target().join(if is_shared() { FOLDER } else { "release" })
+}
+
+/// Builds targets of one of the workspace's packages, or all targets with all features, where those are built already.
+fn cargo_build(package: &str, targets: &[&str]) -> Command {
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "--locked"]).current_dir(workspace());
+    if is_shared() && !is_sanitized() {
+        build.args(ALL);
+    } else {
+        build.args(["--package", package]).args(targets);
+    }
+    if FOLDER == "release" {
+        build.arg("--release");
+    }
+    build
+}
+
+/// An example of the workspace's packages that is a shared library, built beside the tests.
+pub fn example(package: &str, name: &str) -> PathBuf {
+    run_outside(cargo_build(package, &["--example", name]).arg("--target-dir").arg(target()));
+    target().join(FOLDER).join(format!("examples/lib{name}.so"))
+}
 
 /// Whether C libraries and programs are built with AddressSanitizer: `PVM_TEST_SANITIZER=address`.
 pub fn is_sanitized() -> bool {
@@ -35,16 +80,15 @@ pub(crate) fn daemon() -> Option<PathBuf> {
     Some(daemon)
 }
 
-/// Where [`libraries`] puts them: apart from the folder that cargo is testing in. There the library may be built with other
-/// features of what it uses, and under the same name, so that what was built on it would not fit it any more.
+/// Where the libraries are built: apart from the folder that cargo is testing in, unless features are the same. There the library may be
+/// built with other features of what it uses, and under the same name, so that what was built on it would not fit it any more.
 fn library_target() -> PathBuf {
-    target().join("tmp/libraries")
+    if is_shared() && !is_sanitized() { target() } else { target().join("tmp/libraries") }
 }
 
+/// The folder of [`libraries`]. It has links only: beside the libraries may be others with the same names, which `make` builds.
 pub(crate) fn library_folder() -> PathBuf {
-    let folder = library_target();
-    let folder = if is_sanitized() { folder.join(TRIPLE) } else { folder };
-    folder.join(PROFILE)
+    target().join(if is_sanitized() { "tmp/sanitized-links" } else { "tmp/links" })
 }
 
 /// Builds what all tests share, in one process at a time.
@@ -78,29 +122,62 @@ pub fn libraries() -> &'static Path {
 }
 
 fn build_libraries() {
-    let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--quiet", "--locked", "--package", "libpvm-c", "--target-dir"]);
-    build.arg(library_target()).current_dir(workspace());
+    let mut build = cargo_build("libpvm-c", &[]);
+    build.arg("--target-dir").arg(library_target());
     if is_sanitized() {
         // Only code for a target that is named is instrumented, and build scripts are not.
         build.args(["--target", TRIPLE]).env("RUSTC_BOOTSTRAP", "1");
         build.env("RUSTFLAGS", "-Zsanitizer=address");
     }
-    if PROFILE == "release" {
-        build.arg("--release");
+    run_outside(&mut build);
+    let triple = if is_sanitized() { TRIPLE } else { "" };
+    link_libraries(&library_target().join(triple).join(FOLDER));
+}
+
+/// The folder of the programs in Rust that tests have (package `pvm-test-programs`), which link this project's library for Rust.
+pub fn rust_programs() -> PathBuf {
+    // Of the whole workspace: with one package's features alone, dependencies would be built once more.
+    once("rust-programs", || {
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--quiet", "--locked"]).args(ALL);
+        run_outside(build.current_dir(workspace()));
+    });
+    target().join("debug")
+}
+
+/// Runs a command that builds, which must succeed. With cargo's variables for this test the inner cargo would build everything again: build
+/// scripts depend on some of them.
+pub(crate) fn run_outside(command: &mut Command) {
+    let is_cargos = |name: &str| {
+        ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|prefix| name.starts_with(prefix))
+            || ["LD_LIBRARY_PATH", "OUT_DIR"].contains(&name)
+    };
+    for (name, _) in env::vars_os().filter(|(name, _)| is_cargos(&name.to_string_lossy())) {
+        command.env_remove(name);
     }
-    let status = build.status().expect("cargo can be started");
-    assert!(status.success(), "the libraries cannot be built");
-    let folder = library_folder();
+    let output = command.output().expect("what builds can be started");
+    assert!(output.status.success(), "{command:?}:\n{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Each library under all names that programs are linked with.
+fn link_libraries(built: &Path) {
+    let built = built.canonicalize().expect("the libraries have a folder");
     let names = [
+        ("libpvm3.so", "libpvm3.so"),
+        ("libpvm3.a", "libpvm3.a"),
         ("libpvm3.so.3", "libpvm3.so"),
         ("libgpvm3.so", "libpvm3.so"),
         ("libfpvm3.so", "libpvm3.so"),
         ("libgpvm3.a", "libpvm3.a"),
         ("libfpvm3.a", "libpvm3.a"),
     ];
+    let folder = library_folder();
+    fs::create_dir_all(&folder).expect("the folder of links can be made");
     for (name, library) in names {
-        let made = symlink(library, folder.join(name));
-        assert!(made.is_ok() || fs::read_link(folder.join(name)).is_ok(), "{name}: {made:?}");
+        let (link, file) = (folder.join(name), built.join(library));
+        if fs::read_link(&link).ok().as_deref() != Some(&file) {
+            let _ = fs::remove_file(&link);
+            symlink(&file, &link).unwrap_or_else(|error| panic!("{}: {error}", link.display()));
+        }
     }
 }

@@ -149,30 +149,21 @@ pub fn target() -> PathBuf {
 fn install_ours() -> PathBuf {
     let prefix = target().join("pvm-test-prefix");
     built::once("pvm-test-prefix", || {
-        make(&["build".into()]);
+        make("build", &[]);
         if !is_current(&prefix) {
             let mut setting = OsString::from("PREFIX=");
             setting.push(&prefix);
-            make(&["install".into(), setting]);
+            make("install", &[setting]);
             File::create(stamp(&prefix)).expect("the stamp can be made");
         }
     });
     prefix
 }
 
-fn make(arguments: &[OsString]) {
+fn make(goal: &str, settings: &[OsString]) {
     let mut command = Command::new("make");
-    command.arg("--no-print-directory").arg("-C").arg(workspace()).args(arguments);
-    // With cargo's variables for this test the inner cargo would build everything again.
-    for (name, _) in env::vars_os() {
-        let text = name.to_string_lossy();
-        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") || text == "LD_LIBRARY_PATH"
-        {
-            command.env_remove(name);
-        }
-    }
-    let output = command.output().expect("make can be started");
-    assert!(output.status.success(), "{command:?}:\n{}", String::from_utf8_lossy(&output.stderr));
+    command.arg("--no-print-directory").arg("-C").arg(workspace()).arg(goal);
+    built::run_outside(command.args(built::make_options()).args(settings));
 }
 
 fn stamp(prefix: &Path) -> PathBuf {
@@ -183,8 +174,7 @@ fn is_current(prefix: &Path) -> bool {
     let Some(installed) = modified(&stamp(prefix)) else { return false };
     let sources = ["Makefile", "packaging", "packaging/kubernetes", "libpvm/c/include"]
         .map(|path| workspace().join(path));
-    let built = ["release/pvm", "release/libpvm3.so", "release/libpvm3.a"];
-    let files = built.map(|name| target().join(name));
+    let files = ["pvm", "libpvm3.so", "libpvm3.a"].map(|name| built::product().join(name));
     sources
         .iter()
         .chain(&files)

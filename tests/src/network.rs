@@ -32,8 +32,8 @@ pub struct Network {
 /// Further properties of its hosts.
 #[derive(Debug, Clone, Default)]
 pub struct Setting {
-    /// Each has one processor: the first that of number 0, the second that of number 1, and so on.
-    pub one_processor_each: bool,
+    /// The number of the only processor that each has, or none for all; so have hosts beyond these.
+    pub processors: Vec<Option<usize>>,
     /// Bytes of the longest packets that each can send and take, 1500 where nothing is said.
     pub mtus: Vec<u32>,
     /// More variables in the environment of what ssh starts.
@@ -187,7 +187,7 @@ impl Network {
     }
 
     fn add_host(&mut self, index: usize) {
-        let namespace = Namespace::make(self.setting.one_processor_each.then_some(index));
+        let namespace = Namespace::make(self.setting.processors.get(index).copied().flatten());
         self.hosts.push(Host { namespace: namespace.clone(), sshd: None });
         self.hub.ip(&format!("link add v{index} type veth peer name eth0 netns {}", namespace.name));
         if let Some(mtu) = self.setting.mtus.get(index) {

@@ -38,6 +38,8 @@ pub enum Peer {
     Slurm,
     /// A browser and what drives it (Debian: chromium, chromium-driver).
     Browser,
+    /// Service managers of users, and a bus on which they answer (Debian: systemd, dbus-user-session).
+    Systemd,
     /// What gets pages as a program does (Debian: curl).
     Curl,
     /// The right to make network namespaces, and `ip`.
@@ -97,6 +99,9 @@ impl Peer {
             }
             Self::Browser => missing_command("chromium", "--version")
                 .or_else(|| missing_command("chromedriver", "--version")),
+            Self::Systemd => missing_file(&["/lib/systemd/systemd"], "systemd")
+                .or_else(|| missing_file(&["/usr/lib/systemd/user/dbus.socket"], "dbus-user-session"))
+                .or_else(|| missing_command("busctl", "--version")),
             Self::Curl => missing_command("curl", "--version"),
             Self::Namespaces => missing_command("ip", "-V").or_else(|| not_allowed("--net")),
             Self::Mount => not_allowed("--mount"),

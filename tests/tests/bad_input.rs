@@ -480,6 +480,7 @@ fn a_setting_that_cannot_be_used_is_refused_with_what_it_can_be() {
             "must be auto, priorities, weights, stop, implicit, dasic or dasic,MEANS",
         ),
         ("PVM_MEMORY_LIMITS", "x", "must be auto, group or process"),
+        ("PVM_SCOPE", "x", "must be auto or none"),
         ("PVMDDEBUG", "x", "must be a number from 0 to 4294967295: decimal, octal (0…) or hexadecimal (0x…)"),
         (
             "PVM_POLICY",

@@ -168,7 +168,8 @@ fn every_chapter_and_every_compiled_program_is_tried() {
     let chapters = fs::read_dir(docs().join("tutorial")).expect("the book has a tutorial");
     assert_eq!(chapters.count(), TUTORIAL.len(), "chapters of the tutorial");
     let pages = TUTORIAL.map(|chapter| format!("tutorial/{chapter}.md"));
-    let guides = ["old-program", "queues", "jobs", "from-mpi"].map(|guide| format!("guides/{guide}.md"));
+    let guides =
+        ["old-program", "moving", "queues", "jobs", "from-mpi"].map(|guide| format!("guides/{guide}.md"));
     let commands: Vec<String> = pages.iter().chain(&guides).flat_map(|page| blocks(page)).flatten().collect();
     for name in programs_in("c").union(&programs_in("f90")) {
         let compiles = |line: &str| line.starts_with("$ cc ") || line.starts_with("$ gfortran ");
@@ -232,8 +233,9 @@ fn the_rust_programs_print_what_those_in_c_do() {
     expect("robust", &["--hosts", "3"], &[], BEST);
     expect("queue", &["--hosts", "2"], &["20", "/bin/true"], "20 done, 0 failed, 0 cancelled\n");
     expect("group", &["-n", "4"], &[], "[t40003] pi is 3.141593, by 4 tasks\n");
-    let tried =
-        ["agent", "group", "hello", "policy", "queue", "robust", "sweep"].map(|name| format!("{name}.rs"));
+    expect("adder", &["--hosts", "3"], &[], "sum 5050, moves 1\n");
+    let tried = ["adder", "agent", "group", "hello", "policy", "queue", "robust", "sweep"]
+        .map(|name| format!("{name}.rs"));
     assert_eq!(programs_in("rs"), BTreeSet::from(tried));
 }
 

@@ -17,6 +17,8 @@ const SLAVES: usize = 3;
 const FARMS: usize = 2;
 /// Longer than a host may be silent.
 const TOO_LONG: Duration = Duration::from_secs(5);
+/// How long a master with a new table may need to have new deputies.
+const APPOINTMENT: Duration = Duration::from_millis(200);
 /// Kilobytes that come and go with the hour: stacks of threads that ran this time, the allocator's free lists.
 const PAGES: u64 = 512;
 /// How long farms may need when all is well again.
@@ -141,8 +143,21 @@ impl Stage<'_> {
         said.iter().all(|(_, result)| result.is_ok())
     }
 
+    /// Waits until the machine has agreed on the hosts that it lost. A majority of its deputies must live at any time: after
+    /// two losses at once the master ends, as it must, for the others may have another one.
+    fn agree(&mut self) {
+        wait::becomes_true("the lost hosts are not in the table", || {
+            self.console.conf().len() == 1 + self.daemons().len()
+        });
+        std::thread::sleep(APPOINTMENT);
+    }
+
     fn something_happens(&mut self) {
-        match self.dice.below(13) {
+        let what = self.dice.below(13);
+        if matches!(what, 5 | 7..=9) {
+            self.agree();
+        }
+        match what {
             0..=3 => drop(self.signal_one("worker", &self.pids("--work"), Signal::KILL)),
             4 => drop(self.signal_one("task manager", &self.pids("task-manager"), Signal::KILL)),
             5 => drop(self.signal_one("daemon", &self.daemons(), Signal::KILL)),

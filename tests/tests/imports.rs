@@ -27,7 +27,8 @@ const MAY_USE: [(&str, &[&str]); 14] = [
 ];
 
 /// The crates around the product: nothing of it depends on them.
-const AROUND: [&str; 5] = ["pvm-docs", "pvm-fuzz", "pvm-tests", "pvmd-simulated", "benches"];
+const AROUND: [&str; 6] =
+    ["pvm-docs", "pvm-fuzz", "pvm-tests", "pvm-test-programs", "pvmd-simulated", "benches"];
 
 /// Crates that do I/O, or by which it is done.
 const IO: [&str; 13] = [

@@ -1,5 +1,6 @@
 //! `make install`, and what is there afterwards.
 
+use pvm_tests::built::make_options;
 use pvm_tests::install::{target, workspace};
 use pvm_tests::program::Program;
 use pvm_tests::{Installation, wait};
@@ -23,7 +24,7 @@ fn check_by(script: &str) {
     // Builds what the script installs.
     Installation::ours();
     let mut command = Command::new(workspace().join("packaging").join(script).with_extension("sh"));
-    command.env("CARGO_TARGET_DIR", target()).env_remove("LD_LIBRARY_PATH");
+    command.args(make_options()).env("CARGO_TARGET_DIR", target()).env_remove("LD_LIBRARY_PATH");
     let ended = Program::start(&mut command).end_within(wait::PATIENCE * 20);
     ended.expect_success();
     assert!(ended.stdout.ends_with(&format!("{script}: all right\n")), "{ended:#?}");

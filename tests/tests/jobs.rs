@@ -13,7 +13,7 @@ fn a_sweep_runs_each_task_once_and_a_chain_in_order() {
     let sweep = scene.good("submit --array 1-200 --env COLOUR=blue --output out/%j/%t ./run.sh x");
     assert_eq!(sweep, "1");
     // Each waits for the one before.
-    scene.script("append.sh", "sleep 0.2; echo $1 >> chain");
+    scene.script("append.sh", "sleep 1; echo $1 >> chain");
     let first = scene.good("submit ./append.sh one");
     let second = scene.good(&format!("submit --after {first} ./append.sh two"));
     let third = scene.good(&format!("submit --after {first},{second} ./append.sh three"));

@@ -1,5 +1,6 @@
 //! Teams that take turns by the rows of a matrix, on all hosts at once: real daemons on this computer, real processes.
 
+use pvm_tests::job_scene::JobScene;
 use pvm_tests::machine::Plan;
 use pvm_tests::{Console, Installation, Machine, wait};
 use serde_json::Value;
@@ -142,5 +143,104 @@ fn a_machine_without_rows_says_how_to_have_them() {
     let Some(ours) = Installation::ours_only("machines without a matrix") else { return };
     let machine = Machine::start(&ours);
     assert!(pvm(&machine, &["rows"]).contains("PVM_COSCHEDULING=dasic"));
+    machine.finish();
+}
+
+const QUEUES: &str = "[[queue]]\nname = \"gang\"\nturns = \"rows\"\n\n[[queue]]\nname = \"apart\"\nturns = \"demand\"\n\n\
+    [[queue]]\nname = \"free\"\nturns = \"none\"\n";
+
+/// The processes of a job.
+fn of_job(machine: &Machine, job: &str) -> Vec<i32> {
+    let id = format!("PVM_JOB_ID={job}");
+    let is_of = |pid: i32| {
+        let environment = fs::read_to_string(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split('\0').any(|entry| entry == id)
+    };
+    let all = machine.processes().into_iter().filter(|process| process.command.starts_with(PROGRAM));
+    all.map(|process| process.pid).filter(|&pid| is_of(pid)).collect()
+}
+
+#[test]
+fn jobs_take_turns_as_their_queues_say() {
+    // The hostfile says how tasks are held, and not the environment.
+    let hosts = "* via=local sp=1000 ep=@PATH@ coscheduling=stop slice=100\nh1\nh2\nh3\n";
+    let Some(scene) = JobScene::with_hostfile("turns of the jobs of queues", QUEUES, hosts) else { return };
+    let machine = &scene.machine;
+    let shown = scene.good("queues");
+    assert!(
+        ["rows", "demand", "none"].iter().all(|rule| shown.contains(&format!("turns={rule}"))),
+        "{shown}"
+    );
+    assert_eq!(rows(machine), [], "no job, no row");
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let submit = |queue: &str, host: &str| {
+        let kind = format!("--queue {queue} --hosts {host} --cpus 0 --array 1-{cores} --output none");
+        let job = scene.good(&format!("submit {kind} {PROGRAM} /dev/zero"));
+        wait::becomes_true("a job runs", || of_job(machine, &job).len() == cores);
+        job
+    };
+    let (first, second, third) = (submit("gang", "h2"), submit("gang", "h2"), submit("gang", "h3"));
+    let (apart, free) = (submit("apart", "h2"), submit("free", "h2"));
+    let place = |job: &str, host: &str| format!("job.{job}@{host}");
+    let (one, two, other) = (place(&first, "h2"), place(&second, "h2"), place(&third, "h3"));
+    let only: &[&[&str]] = &[&[&one, &other], &[&two]];
+    wait::becomes_true("the jobs of one queue are in the matrix", || rows(machine) == expected(only, cores));
+    let others =
+        || serde_json::from_str::<Value>(&pvm(machine, &["rows", "--json"])).expect("JSON")["others"].clone();
+    wait::becomes_true("others have a slice of their own", || others() == true);
+    // Each of the three has turns.
+    let turns = [&first, &second, &apart].map(|job| of_job(machine, job));
+    for has_turn in 0..turns.len() {
+        wait::becomes_true("a job has the turn", || {
+            turns
+                .iter()
+                .enumerate()
+                .all(|(at, pids)| pids.iter().all(|&pid| is_stopped(pid) != (at == has_turn)))
+        });
+    }
+    let free = of_job(machine, &free);
+    for _ in 0..SAMPLES {
+        assert!(!free.iter().any(|&pid| is_stopped(pid)), "a job that takes no turns is held");
+        thread::sleep(Duration::from_millis(7));
+    }
+
+    // A mistake changes nothing.
+    scene.write("queues.toml", &QUEUES.replacen("\"rows\"", "\"row\"", 1));
+    let refused = scene.refused("queues --reload");
+    assert!(refused.contains("line 3: turns: \"row\"") && refused.contains("stay as they are"), "{refused}");
+    assert!(scene.good("queues").contains("turns=rows"));
+    // A change is for jobs that begin later.
+    scene.write("queues.toml", &QUEUES.replacen("\"rows\"", "\"demand\"", 1));
+    assert!(!scene.good("queues --reload").contains("turns=rows"));
+    let later = submit("gang", "h3");
+    assert_eq!(rows(machine), expected(only, cores), "{later}");
+    scene.good(&format!("cancel {first} {second} {third}"));
+    wait::becomes_true("the matrix ends with its jobs", || {
+        pvm(machine, &["rows"]).contains("turns = \"rows\"")
+    });
+    scene.machine.finish();
+}
+
+#[test]
+fn the_hostfile_says_that_a_machine_takes_turns_by_rows() {
+    let Some(ours) = Installation::ours_only("turns by the hostfile") else { return };
+    let hosts = "* via=local coscheduling=dasic,stop\nh1\nh2 coscheduling=implicit\n";
+    let plan = Plan::of(&ours).name("h1").hostfile(hosts).variable("PVM_COSCHEDULING", "implicit");
+    let machine = plan.start();
+    let mut console = machine.console_with_hosts(2);
+    assert_eq!(rows(&machine), [], "there is a matrix");
+    console.command("export PVM_TEAM");
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    for team in ["a", "b"] {
+        spawn(&mut console, team, "h1", cores);
+        spawn(&mut console, team, "h2", cores);
+    }
+    let of_one: &[&[&str]] = &[&["a@h1"], &["b@h1"]];
+    wait::becomes_true("teams of one host have rows", || rows(&machine) == expected(of_one, cores));
+    let all = processes(&machine);
+    let on = |host: &str| all.iter().filter(|process| process.1 == host).map(|process| process.2).collect();
+    let (held, free): (Vec<i32>, Vec<i32>) = (on("h1"), on("h2"));
+    wait::becomes_true("some are stopped", || held.iter().any(|&pid| is_stopped(pid)));
+    assert!(!free.iter().any(|&pid| is_stopped(pid)), "none of the other host's are");
     machine.finish();
 }

@@ -7,13 +7,13 @@ pub const CONTEXT_TC: i32 = 0x7ffff;
 /// Version of the task–daemon protocol (`TDPROTOCOL`).
 pub const TASK_PROTOCOL: i32 = 1318;
 /// Version of this system's daemon–daemon protocol.
-pub const DAEMON_PROTOCOL: u32 = 16;
+pub const DAEMON_PROTOCOL: u32 = 19;
 /// Marks the trailing fields by which this system's library and daemon recognise each other ("PVMr").
 pub const EXTENSION_MAGIC: i32 = 0x5056_4d72;
 /// Version of the extensions that follow the mark: of [`Tmx`], of fields behind PVM's own, of what is in shared memory.
 /// A change of one of these adds 1. Libraries and daemons of different versions speak PVM 3.4 with each other, as with the
 /// original's.
-pub const EXTENSION_VERSION: i32 = 18;
+pub const EXTENSION_VERSION: i32 = 21;
 /// Environment variable by which our daemon tells what it starts that its socket takes [`Tmx::Enrol`]; see [`enrol_value`].
 pub const ENROL_VARIABLE: &str = "PVMENROL";
 
@@ -172,6 +172,16 @@ tags! {
         Rows = 28,
         /// Asks what is known of a host's owner, or says it ([`crate::owner::OwnerState`]).
         Owner = 29,
+        /// Moves a task to another host ([`crate::calls::moves`]).
+        Move = 30,
+        /// The caller can move.
+        Movable = 31,
+        /// The caller moves, and wants to have all that was sent to it.
+        Freeze = 32,
+        /// The caller takes the place of a task that moves.
+        Arrive = 33,
+        /// The caller cannot move.
+        StayHere = 34,
     }
 }
 
@@ -197,6 +207,16 @@ tags! {
         Activity = 6,
         /// The direct route between the two has broken at the sender's end.
         RouteLost = 7,
+        /// The daemon tells a task that it is to move, and the id that its successor has until then.
+        Move = 8,
+        /// The daemon tells a task that it does not move, and why.
+        Stay = 9,
+        /// The daemon tells on which host a task lives that has moved.
+        Moved = 10,
+        /// A piece of what a task takes along, to its successor.
+        Luggage = 11,
+        /// The sender moves: what it is sent is to go by the daemons, and its ring and route are to be left.
+        Leave = 12,
     }
 }
 

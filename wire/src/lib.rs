@@ -46,6 +46,7 @@ pub mod spawn;
 pub mod tid;
 pub mod timeline;
 pub mod tuned;
+pub mod turn_rules;
 pub mod upper;
 
 pub use element::{Complex32, Complex64, Element};

@@ -28,6 +28,10 @@ pub struct LoadVector {
     pub users: u16,
     /// When one of the terminals last had input, in seconds since 1970; `None` if there is no terminal.
     pub input: Option<u64>,
+    /// Tasks that the daemon has started, without task managers.
+    pub tasks: u32,
+    /// Cores of the host.
+    pub cores: u32,
 }
 
 impl LoadVector {

@@ -181,6 +181,27 @@ impl Reassembler {
         self.partial.remove(&src);
     }
 
+    /// What has begun and not ended: to be gone on with elsewhere. Each body is what has come of it.
+    pub fn begun(&self) -> Vec<Message> {
+        let each = |(&src, (dst, header, body)): (&Tid, &(Tid, MessageHeader, Vec<u8>))| Message {
+            src,
+            dst: *dst,
+            header: *header,
+            body: body.clone().into(),
+        };
+        self.partial.iter().map(each).collect()
+    }
+
+    /// Goes on with a message that has begun elsewhere, of which this has come.
+    pub fn resume(&mut self, begun: &Message) -> Result<(), FragmentError> {
+        self.check(begun.body.len())?;
+        if self.partial.len() >= PARTIAL_MESSAGES_MAX {
+            return Err(FragmentError::TooMany);
+        }
+        self.partial.insert(begun.src, (begun.dst, begun.header, begun.body.to_vec()));
+        Ok(())
+    }
+
     /// Whether a body may be so long.
     pub fn check(&self, length: usize) -> Result<(), FragmentError> {
         if length > self.limit { Err(FragmentError::TooLong(self.limit)) } else { Ok(()) }
@@ -244,6 +265,24 @@ mod tests {
         let fragments: Vec<_> = empty.fragments(4080).collect();
         assert_eq!(fragments.len(), 1);
         assert_eq!((fragments[0].0.flags, fragments[0].0.length), (SOM | EOM, 32));
+    }
+
+    #[test]
+    fn what_has_begun_is_gone_on_with_elsewhere() {
+        let whole = message(1, (0..200).collect());
+        let fragments: Vec<_> = whole.fragments(100).collect();
+        let (first, rest) = fragments.split_at(2);
+        let mut here = Reassembler::new(1000);
+        for (header, data) in first {
+            assert_eq!(here.push(header, data.clone()), Ok(Assembled::Partial));
+        }
+        let mut there = Reassembler::new(1000);
+        for begun in here.begun() {
+            there.resume(&begun).unwrap();
+        }
+        let last = rest.iter().map(|(header, data)| there.push(header, data.clone()).unwrap()).last();
+        assert_eq!(last, Some(Assembled::Whole(whole.clone())));
+        assert_eq!(Reassembler::new(10).resume(&whole), Err(FragmentError::TooLong(10)));
     }
 
     #[test]

@@ -14,17 +14,30 @@ pub const PLACES_MAX: usize = 65_536;
 /// What a host reports to the master: its processors, and its processes that take turns.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
-    /// Its processors; 0: it takes no part, as its owner is there.
+    /// Its processors; 0: it takes no part, as its owner is there or as it has no team for the matrix of some queues.
     pub cores: u32,
-    /// Its teams by name, and how many processes each has there.
-    pub teams: Vec<(String, u32)>,
+    /// Its teams that are for the matrix, by name.
+    pub teams: Vec<(String, Processes)>,
+    /// Whether other teams take turns there, too.
+    pub has_others: bool,
+}
+
+/// The processes that a team has on a host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Processes {
+    /// How many there are.
+    pub count: u32,
+    /// How many of them can move to another host.
+    pub movable: u32,
 }
 
 /// The rows as one host needs them. Row n mod `count` has the slice number n of the master's clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rows {
-    /// How many rows there are on all hosts together.
+    /// How many rows there are on all hosts together, that of other teams included.
     pub count: u32,
+    /// The row of teams that have no place in any, if they have one of their own; else they are in the first.
+    pub others: Option<u32>,
     /// Nanoseconds of a slice.
     pub slice: u64,
     /// The master's clock when this was sent, in nanoseconds.
@@ -38,14 +51,16 @@ pub struct Rows {
 /// The whole matrix.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RowsReport {
-    /// Whether the machine has one (`PVM_COSCHEDULING=dasic` at the master).
+    /// Whether the machine has one (`PVM_COSCHEDULING=dasic` at the master), or a queue for whose jobs it makes one.
     pub is_on: bool,
     /// Microseconds of a slice.
     pub slice: u64,
     /// How many rows there are.
     pub count: u32,
-    /// The row that has its slice now.
+    /// The row that has its slice now; `count`: it is the slice of other teams.
     pub now: u32,
+    /// Whether teams outside of the matrix have a slice of their own, after those of the rows.
+    pub has_others: bool,
     /// Idle places, in thousandths of all.
     pub idle: u32,
     /// The hosts by name, and their processors.

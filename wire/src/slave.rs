@@ -5,6 +5,7 @@ use crate::encoding::DataSignature;
 use crate::limits::SLAVE_CONFIG_MAX;
 use crate::owner::Ownership;
 use crate::tid::HostIndex;
+use crate::turn_rules::Means;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
@@ -57,7 +58,9 @@ pub struct SlaveConfig {
     pub watched_max: u32,
     /// Whether, as one of two hosts, it takes the place of a master that is silent and may live (`succession=silent`).
     pub takes_silent: bool,
-    /// Whether teams take turns by the rows of a matrix (`PVM_COSCHEDULING=dasic` at the master).
+    /// `coscheduling=` of the hostfile: by what means teams take turns there.
+    pub means: Option<Means>,
+    /// Whether all teams take turns by the rows of a matrix (`PVM_COSCHEDULING=dasic` at the master).
     pub has_rows: bool,
 }
 
@@ -242,6 +245,7 @@ mod tests {
             private_network: true,
             watched_max: 256,
             takes_silent: true,
+            means: Some(Means::Stop),
             has_rows: true,
         };
         let line = config.to_line().unwrap();

@@ -180,7 +180,7 @@ impl Hosts {
         let network = |means: &str| {
             let variables = vec![("PVM_COSCHEDULING".to_owned(), means.to_owned())];
             Network::with(
-                Setting { one_processor_each: true, variables, ..Setting::default() },
+                Setting { processors: vec![Some(0), Some(1)], variables, ..Setting::default() },
                 2,
                 installation,
                 check,

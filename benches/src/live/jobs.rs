@@ -140,7 +140,7 @@ pub fn report(traces: &[Trace]) -> Report {
     Report {
         tables: vec![Trace::table(traces)],
         plots: traces.iter().map(Trace::plot).collect(),
-        notes: Vec::new(),
+        ..Report::default()
     }
 }
 

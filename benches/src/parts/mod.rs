@@ -9,6 +9,7 @@ pub mod pairs;
 pub mod spawning;
 
 use crate::coscheduling;
+use crate::dasic;
 use crate::lab::{Lab, Needs};
 use crate::live;
 use crate::part::Part;
@@ -17,7 +18,7 @@ use crate::scale;
 use crate::waiting;
 
 /// The words by which parts are chosen, with what they are.
-pub const CHOICES: [(&str, &str); 23] = [
+pub const CHOICES: [(&str, &str); 24] = [
     ("latency", "half a round trip between two tasks of one host, small messages"),
     ("bandwidth", "the same for large messages"),
     ("in-place", "the same for data that are sent without being packed"),
@@ -38,6 +39,7 @@ pub const CHOICES: [(&str, &str); 23] = [
     (jobs::NAME, "tasks of arrays per second, and one job alone, with HyperQueue for comparison"),
     (waiting::NAME, "what many waiting jobs cost; only if named"),
     (coscheduling::NAME, "programs that share two hosts: -two, -four, -cpu, -alone, -flood; only if named"),
+    (dasic::NAME, "teams on four workstations that owners lend and take back; only if named"),
     (
         scale::NAME,
         "start, idle daemons, spawns and a loss with 8 to 256 hosts: -8, -32, -64, -128, -256; only if named",

@@ -78,7 +78,7 @@ impl Growth {
     pub fn report(&self) -> Report {
         let plots = SUBJECTS.iter().map(|subject| self.plot(subject));
         let plots = plots.filter(|plot| plot.series.iter().any(|series| series.points.len() > 1));
-        Report { tables: vec![self.table()], plots: plots.collect(), notes: Vec::new() }
+        Report { tables: vec![self.table()], plots: plots.collect(), ..Report::default() }
     }
 
     /// Errors, a line each.

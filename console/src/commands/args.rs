@@ -21,6 +21,8 @@ pub enum MachineCommand {
     Batch(BatchArgs),
     /// Kill tasks
     Kill(KillArgs),
+    /// Move a task to another host
+    Move(MoveArgs),
     /// Show the rows by which teams take turns on all hosts at once
     #[command(after_help = ROWS_EXAMPLES)]
     Rows(PlainArgs),
@@ -43,6 +45,7 @@ impl MachineCommand {
             Self::Delete(args) => args.output.json,
             Self::Batch(args) => args.output.json,
             Self::Kill(args) => args.output.json,
+            Self::Move(args) => args.output.json,
             Self::Owner(args) => args.output.json,
             Self::Dump(args) | Self::Halt(args) | Self::Rows(args) => args.output.json,
         }
@@ -58,7 +61,8 @@ pub struct OutputArgs {
 }
 
 const ROWS_EXAMPLES: &str = "\
-PVM_COSCHEDULING=dasic at the master makes the machine take turns so.
+PVM_COSCHEDULING=dasic or coscheduling=dasic in the hostfile, at the master, makes the machine take turns so;
+turns = \"rows\" of a queue makes the teams of its jobs do so.
 
 Examples:
   pvm rows                                   a line per row, a column per host
@@ -257,6 +261,30 @@ pub struct KillArgs {
     /// Task ids, as "pvm ps" prints them
     #[arg(required = true, value_name = "TID", value_parser = tid)]
     pub tids: Vec<Tid>,
+    /// How the answer is written
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+const MOVE_EXAMPLES: &str = "\
+Returns when the task lives on the other host. Its id stays. A task can move if its program saves its state (pvm_migratable, Task::on_move), and
+moves in its next call that receives. The exit status is 1 if it does not move.
+
+Examples:
+  pvm move t40002 node7
+  pvm move t40002                            to the host that has most room
+  for tid in $(pvm ps -n node7 --json | jq -r '.tasks[].tid'); do pvm move $tid; done";
+
+/// The arguments of `pvm move`.
+#[derive(Debug, Args)]
+#[command(after_help = MOVE_EXAMPLES)]
+pub struct MoveArgs {
+    /// A task's id, as "pvm ps" prints it
+    #[arg(value_name = "TID", value_parser = tid)]
+    pub tid: Tid,
+    /// The name of a host (default: the one that has most room)
+    #[arg(value_name = "HOST")]
+    pub host: Option<String>,
     /// How the answer is written
     #[command(flatten)]
     pub output: OutputArgs,

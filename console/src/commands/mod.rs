@@ -4,12 +4,14 @@
 pub mod args;
 mod batches;
 mod hosts;
+mod moves;
 mod owner;
 mod rows;
 mod tasks;
 
 pub use batches::{batches, batches_of, cancel, policies, watch};
 pub use hosts::{add, delete, host_names, host_rows, hosts};
+pub use moves::move_task;
 pub use owner::owner;
 pub use rows::rows;
 pub use tasks::{children_of, end, send_signal, task_rows, tasks};
@@ -62,6 +64,7 @@ pub fn run(command: &MachineCommand) -> Result<u8> {
             let targets = if args.children { children_of(&mut task, &args.tids)? } else { args.tids.clone() };
             end(&mut task, &targets)?
         }
+        MachineCommand::Move(args) => move_task(&mut task, args.tid, args.host.as_deref())?,
         MachineCommand::Dump(_) => {
             let state = task.daemon_state()?;
             Report::good(state.clone(), json!({ "state": state }))

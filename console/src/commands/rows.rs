@@ -31,14 +31,14 @@ fn idle(report: &RowsReport, row: u32) -> u64 {
 
 fn table(report: &RowsReport) -> String {
     if !report.is_on {
-        return "This machine has no matrix of teams: PVM_COSCHEDULING=dasic at the master makes one.\n"
+        return "This machine has no matrix of teams: PVM_COSCHEDULING=dasic at the master makes one, and turns = \"rows\" of a queue.\n"
             .to_owned();
     }
     let mut lines = vec![vec!["ROW".to_owned(), "NOW".to_owned(), "IDLE".to_owned()]];
     lines[0].extend(report.hosts.iter().map(|(name, cores)| format!("{name} ({cores})")));
     let percent = |part: u64| format!("{:.0}%", part as f64 / 10.0);
     for row in 0..report.count {
-        let now = if row == report.now && report.count > 1 { "*" } else { "" };
+        let now = if row == report.now && (report.count > 1 || report.has_others) { "*" } else { "" };
         let mut line = vec![row.to_string(), now.to_owned(), percent(idle(report, row))];
         for host in 0..report.hosts.len() {
             let team = |(name, count): &(&str, u32)| match count {
@@ -48,6 +48,10 @@ fn table(report: &RowsReport) -> String {
             line.push(place(report, row, host).iter().map(team).collect::<Vec<_>>().join(" "));
         }
         lines.push(line);
+    }
+    if report.has_others {
+        let now = if report.now == report.count { "*" } else { "" };
+        lines.push(vec!["others".to_owned(), now.to_owned()]);
     }
     let mut text = tables::columns(&lines);
     let _ = writeln!(text, "{} ms a row, {} idle", report.slice as f64 / 1000.0, percent(report.idle.into()));
@@ -68,7 +72,7 @@ fn json_of(report: &RowsReport) -> Value {
     };
     let rows: Vec<Value> = (0..report.count).map(row).collect();
     json!({
-        "on": report.is_on, "slice_us": report.slice, "now": report.now, "idle": f64::from(report.idle) / 1000.0,
+        "on": report.is_on, "slice_us": report.slice, "now": report.now, "others": report.has_others, "idle": f64::from(report.idle) / 1000.0,
         "hosts": hosts, "rows": rows,
     })
 }
@@ -86,6 +90,7 @@ mod tests {
             slice: 50_000,
             count: 2,
             now: 1,
+            has_others: false,
             idle: 167,
             hosts: vec![("h1".into(), 2), ("h2".into(), 1)],
             teams: vec!["a".into(), "b".into()],
@@ -103,6 +108,9 @@ mod tests {
         let json = json_of(&report);
         assert_eq!(json["rows"][0]["places"][1], json!({ "team": "a", "host": "h2", "processes": 1 }));
         assert_eq!((&json["now"], &json["hosts"][0]["cores"]), (&json!(1), &json!(2)));
+        let mixed = RowsReport { has_others: true, now: 2, ..report };
+        assert!(table(&mixed).contains("\nothers  *\n50 ms"), "{}", table(&mixed));
+        assert_eq!(json_of(&mixed)["others"], true);
         assert!(table(&RowsReport::default()).contains("PVM_COSCHEDULING=dasic"));
     }
 

@@ -35,6 +35,7 @@ impl Console {
             "id" => format!("{}\n", self.task.tid()),
             "jobs" => self.jobs(args)?,
             "kill" => self.kill(args)?,
+            "move" => self.move_task(args)?,
             "mstat" => self.mstat(args)?,
             "names" => mailbox::names(&mut self.task, args.first().map_or("", String::as_str))?,
             "ps" => commands::tasks(&mut self.task, &ps::parse(args)?)?.text,
@@ -194,6 +195,11 @@ impl Console {
             targets = commands::children_of(&mut self.task, &targets)?;
         }
         Ok(commands::end(&mut self.task, &targets)?.text)
+    }
+
+    fn move_task(&mut self, args: &[String]) -> Result<String> {
+        let host = args.get(1).map(String::as_str);
+        Ok(commands::move_task(&mut self.task, parse_tid(&args[0])?, host)?.text)
     }
 
     fn mstat(&mut self, args: &[String]) -> Result<String> {

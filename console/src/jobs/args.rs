@@ -211,6 +211,7 @@ const LOAD_EXAMPLES: &str = "\
 1, 5 and 15 MIN are average numbers of processes that run or want to. CPU is the part of all cores that was
 busy in the last minute, OTHERS that which programs outside of the virtual machine kept busy. FREE is memory
 that a new program can have. USERS own a terminal; UNUSED is the time since the last input at one.
+TASKS are those of the virtual machine.
 
 Examples:
   pvm load

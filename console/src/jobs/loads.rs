@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 /// A line per host; `now` is in seconds since 1970.
 pub fn table(loads: &[LoadRecord], now: u64) -> String {
     let mut text = format!(
-        "{:<16} {:>6} {:>6} {:>6} {:>5} {:>7} {:>8} {:>8} {:>6} {:>10}\n",
-        "HOST", "1 MIN", "5 MIN", "15 MIN", "CPU", "OTHERS", "FREE", "MEMORY", "USERS", "UNUSED"
+        "{:<16} {:>6} {:>6} {:>6} {:>5} {:>7} {:>8} {:>8} {:>6} {:>10} {:>6}\n",
+        "HOST", "1 MIN", "5 MIN", "15 MIN", "CPU", "OTHERS", "FREE", "MEMORY", "USERS", "UNUSED", "TASKS"
     );
     for LoadRecord { host, load } in loads {
         let Some(load) = load else {
@@ -23,12 +23,13 @@ pub fn table(loads: &[LoadRecord], now: u64) -> String {
             .map_or_else(|| "-".to_owned(), |seconds| duration(seconds.saturating_mul(1000)));
         let _ = writeln!(
             text,
-            "{host:<16} {one:>6.2} {five:>6.2} {fifteen:>6.2} {:>5} {:>7} {:>8} {:>8} {:>6} {unused:>10}",
+            "{host:<16} {one:>6.2} {five:>6.2} {fifteen:>6.2} {:>5} {:>7} {:>8} {:>8} {:>6} {unused:>10} {:>6}",
             percent(load.cpu[0]),
             percent(load.others[0]),
             size(load.free),
             size(load.memory),
             load.users,
+            load.tasks,
         );
     }
     text
@@ -43,6 +44,7 @@ pub fn json(loads: &[LoadRecord]) -> Value {
             "host": host, "known": true, "run_queue": load.run_queue.map(|mean| f64::from(mean) / 100.0),
             "cpu": parts(load.cpu), "others": parts(load.others), "memory_bytes": load.memory,
             "free_bytes": load.free, "users": load.users, "input_s": load.input,
+            "tasks": load.tasks, "cores": load.cores,
         })
     };
     json!({ "hosts": loads.iter().map(one).collect::<Vec<_>>() })
@@ -63,6 +65,8 @@ mod tests {
             free: 4 << 30,
             users: 2,
             input: Some(1000),
+            tasks: 3,
+            cores: 2,
         };
         let known = LoadRecord { host: "node1".into(), load: Some(load) };
         let loads = [known, LoadRecord { host: "node2".into(), load: None }];
@@ -70,13 +74,13 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
             lines[1],
-            "node1              1.50   1.00   0.25   76%     25%     4.0G    16.0G      2    0:01:30"
+            "node1              1.50   1.00   0.25   76%     25%     4.0G    16.0G      2    0:01:30      3"
         );
         assert_eq!(lines[2], "node2            nothing has been heard of it yet");
         let json = json(&loads);
         assert_eq!(
-            (&json["hosts"][0]["run_queue"][0], &json["hosts"][1]["known"]),
-            (&json!(1.5), &json!(false))
+            (&json["hosts"][0]["run_queue"][0], &json["hosts"][0]["tasks"], &json["hosts"][1]["known"]),
+            (&json!(1.5), &json!(3), &json!(false))
         );
     }
 }

@@ -77,6 +77,14 @@ pub const TOPICS: &[Topic] = &[
         "-l  also list their tasks, as ps does\n",
     ),
     topic("kill", (1, MANY), "[ -c ] tid ...", "Kill tasks", "-c  kill the tasks' children, not the tasks\n"),
+    topic(
+        "move",
+        (1, 2),
+        "tid [ hostname ]",
+        "Move a task to another host",
+        "Without a host, to the one that has most room. The task moves in its next call that receives, if its\n\
+         program saves its state.\n",
+    ),
     topic("mstat", (1, MANY), "hostname ...", "Show whether hosts are up", ""),
     topic("names", (0, 1), "[ pattern ]", "List the entries of the mailbox", ""),
     topic(

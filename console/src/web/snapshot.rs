@@ -168,9 +168,10 @@ fn matrix_json(report: &RowsReport) -> Value {
         }
     }
     let name = |team: u32| report.teams.get(team as usize).map_or("?", String::as_str);
+    let rotate = report.count > 1 || report.has_others;
     let row = |(number, teams): (u32, BTreeMap<u32, (u64, Vec<u32>)>)| {
         let teams = teams.into_iter().map(|(team, (processes, hosts))| json!([name(team), processes, hosts]));
-        json!([report.count > 1 && report.now == number, teams.collect::<Vec<_>>()])
+        json!([rotate && report.now == number, teams.collect::<Vec<_>>()])
     };
     let hosts: Vec<Value> = report.hosts.iter().map(|(name, cores)| json!([name, cores])).collect();
     json!({ "on": report.is_on, "hosts": hosts, "rows": (0..).zip(rows).map(row).collect::<Vec<_>>() })

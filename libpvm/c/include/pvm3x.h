@@ -65,6 +65,29 @@ int pvm_settraffic(int _count, const struct pvmtraffic *_pairs);
  * What it spawns from now on is of that team, too. */
 int pvm_jointeam(const char *_name);
 
+/* ------------------------------------------------------------------------ tasks that move ---- */
+
+/*
+ * From now on this task can be moved to another host. The program is started again there, with the same arguments, and is the task from then
+ * on: its id, its parent, its groups and the messages for it are the same. This process ends.
+ *
+ * _save packs what the program needs to go on, into the active send buffer. _restore unpacks it from the active receive buffer: this call
+ * calls it if the process goes on with a task that has moved, and then returns 1, else 0. Both return less than 0 if they fail: a task that
+ * cannot be saved stays; what _restore returns this call returns.
+ *
+ * A task moves in pvm_recv, pvm_nrecv, pvm_trecv, pvm_precv and pvm_probe, before they take a message or while they wait, and in
+ * pvm_maymove; not in message handlers and group calls. The library takes along options, the context, and messages that were not received.
+ * Other message buffers, message handlers, the function of pvm_recvf and the stream of pvm_catchout the program sets up again.
+ */
+int pvm_migratable(int (*_save)(void), int (*_restore)(void));
+
+/* Moves, if this task is to be moved and can be now: for programs that compute for long without receiving. */
+int pvm_maymove(void);
+
+/* Moves a task to a host (NULL or "": the one with most room), and returns the host's id when the task lives there. A task that moves itself
+ * does so in the next call in which it can; the result is 0 then if no host was named. */
+int pvm_move(int _tid, const char *_host);
+
 /* ------------------------------------------------------------------------------ jobs of queues ---- */
 
 /*

@@ -35,6 +35,7 @@ mod jobs;
 mod lock;
 mod mailbox;
 mod memory;
+mod migration;
 mod names;
 mod nested;
 mod notify;

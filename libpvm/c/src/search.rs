@@ -4,6 +4,7 @@
 
 use super::buffers::Info;
 use super::handlers;
+use super::migration;
 use super::state::{Failure, Matcher, Outcome, State, locked};
 use super::tracepoints::{self, nothing};
 use super::wait::wait_for_input;
@@ -88,6 +89,8 @@ pub struct Finder {
     search: Search,
     /// The highest number that the program's matcher has given, and to which buffer.
     best: Option<(c_int, c_int)>,
+    /// Whether the call has tried to move the task before it has looked for anything.
+    has_tried_to_move: bool,
     /// Whether there is nothing left to do when the call ends: no handler is due, and the task is not traced.
     is_over: bool,
 }
@@ -98,6 +101,8 @@ enum Step {
     Found(u64),
     Nothing,
     Due,
+    /// The task is to move, if possible before the call begins.
+    Move,
     Ask(Matcher, Vec<c_int>),
 }
 
@@ -116,6 +121,9 @@ impl Finder {
         let mut begin = Some(begin);
         loop {
             let (step, result) = locked(|state| {
+                if !std::mem::replace(&mut self.has_tried_to_move, true) && state.is_to_move() {
+                    return Ok((Step::Move, None));
+                }
                 if let Some(begin) = begin.take() {
                     begun = Some(begin(state)?);
                     self.search = until.search(state)?;
@@ -140,6 +148,8 @@ impl Finder {
                     }
                 }
                 Step::Found(_) | Step::Due => handlers::run_due(),
+                Step::Move => drop(migration::attempt()?),
+                Step::Nothing if migration::attempt()? => {}
                 Step::Nothing => match until.wait() {
                     Wait::Poll => return Ok(None),
                     Wait::Forever => wait_for_input(None)?,
@@ -212,8 +222,11 @@ impl Finder {
         wanted: Wanted,
     ) -> Result<Option<c_int>, Failure> {
         for &id in candidates {
+            let was_busy = locked(|state| Ok(state.set_busy(true)))?;
             // SAFETY: the program set this function with `pvm_recvf`; nothing of the library is locked here.
-            match unsafe { matcher(id, wanted.tid, wanted.tag) } {
+            let answer = unsafe { matcher(id, wanted.tid, wanted.tag) };
+            locked(|state| Ok(state.set_busy(was_busy)))?;
+            match answer {
                 0 => {}
                 1 => return Ok(Some(id)),
                 score if score < 0 => return Err(Failure::code(score)),

@@ -6,6 +6,7 @@ use super::handlers::{self, Handlers};
 use super::internals;
 use super::lock::{self, Exclusive};
 use super::memory::Lists;
+use super::migration::{self, Migration};
 use super::tracepoints;
 use super::{at_exit, fork, output};
 use pvm_engine::Error;
@@ -126,6 +127,8 @@ pub struct State {
     pub no_reset: Option<c_int>,
     /// The state of group calls.
     pub groups: Groups,
+    /// What the program has said about moves to other hosts.
+    pub migration: Migration,
     /// The value of [`State::is_unobserved_now`] when the last call ended. It does not change between calls, nor in those of [`try_fast`].
     is_unobserved: bool,
     /// The spinner of receive calls, while none waits.
@@ -224,6 +227,7 @@ impl State {
             traced_from_start: tracepoints::asked_for(),
             no_reset: None,
             groups: Groups::default(),
+            migration: Migration::default(),
             is_unobserved: false,
             spinner: None,
         }
@@ -242,6 +246,9 @@ impl State {
     fn enrol(&mut self) -> Result<(), Failure> {
         let mut engine = Engine::enrol_as(self.task_name.as_deref(), false)?;
         internals::set_own_tid(engine.tid().raw());
+        if let Some(saved) = engine.take_interface_state() {
+            migration::resume(self, &saved);
+        }
         fork::watch();
         self.settings.copy_to(&mut engine);
         engine.set_context(self.context);
@@ -277,6 +284,7 @@ impl State {
         self.collecting = false;
         self.own_exit_notifies.clear();
         self.groups = Groups::default();
+        self.migration = Migration::default();
         internals::set_own_tid(-1);
     }
 

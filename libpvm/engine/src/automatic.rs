@@ -75,9 +75,10 @@ impl Engine {
     /// A message goes by the daemon: asks for a route if that is worth while.
     pub(super) fn consider_route(&mut self, dst: Tid, header: &MessageHeader) {
         let is_candidate = self.options.route == ALLOW_DIRECT
-            && (dst.is_task() && dst.host() != self.tid().host() && self.tid().is_task())
+            && (dst.is_task() && !self.is_near(dst) && self.tid().is_task())
             && header.context != CONTEXT_TC
-            && self.peers.get(dst).is_none();
+            && self.peers.get(dst).is_none()
+            && self.may_be_direct(dst);
         if is_candidate && self.takes_automatic_routes() && self.automatic.count(dst) {
             let wait_id = self.new_wait_id();
             self.automatic.questions.insert(wait_id, dst);
@@ -102,8 +103,8 @@ impl Engine {
         let Ok(Ok(list)) = ListTasks::decode_answer(&message.body) else { return true };
         let flags = list.tasks.iter().find(|record| record.tid == dst).map_or(0, |record| record.flags);
         let is_original = flags & (task_flags::EXTENDED | task_flags::CONNECTED) == task_flags::CONNECTED;
-        if self.peers.get(dst).is_some() {
-            // The other was faster.
+        if self.peers.get(dst).is_some() || !self.may_be_direct(dst) {
+            // The other was faster, or one of the two is to move.
         } else if is_original {
             self.peers.set(dst, Peer::Refused);
         } else if flags & task_flags::EXTENDED != 0 && self.makes_room_for_route() {

@@ -12,7 +12,9 @@ impl Engine {
     /// Deals with a message that is for the library; `false` if it is for the program.
     pub(super) fn handle(&mut self, message: &Message) -> bool {
         if message.header.context != CONTEXT_TC {
-            return self.hear_of_library(message) || self.handle_manager_exit(message);
+            return self.hear_of_library(message)
+                || self.handle_manager_exit(message)
+                || Self::is_answer_to_own_move(message);
         }
         if let Some(kind) = Tcx::from_tag(message.header.tag) {
             let _ = self.serve_neighbour(kind, message);

@@ -42,6 +42,14 @@ fn add_extension(body: BodyWriter) -> BodyWriter {
     body.int(EXTENSION_MAGIC).int(EXTENSION_VERSION)
 }
 
+/// The number of a request of this library is repeated in the answer.
+fn add_number(answer: BodyWriter, number: Option<i32>) -> BodyWriter {
+    match number {
+        Some(number) => add_extension(answer).int(number),
+        None => answer,
+    }
+}
+
 fn has_extension(body: &mut BodyReader<'_>) -> bool {
     body.int() == Ok(EXTENSION_MAGIC) && body.int() == Ok(EXTENSION_VERSION)
 }
@@ -65,6 +73,7 @@ impl Engine {
             && header.context != CONTEXT_TC
             && self.peers.get(dst).is_none()
             && self.neighbours.find(dst).is_none()
+            && self.may_be_direct(dst)
     }
 
     /// Requests a route and waits until it is open or refused; serves the requests of other tasks meanwhile.
@@ -91,30 +100,30 @@ impl Engine {
 
     /// The request for a route, and that for a notice of the other's end; none if no socket can be made.
     pub(super) fn route_request(&mut self, dst: Tid, is_waited_for: bool) -> Vec<Message> {
-        if self.is_neighbour(dst) {
+        if self.is_near(dst) {
             self.peers.note_near();
         }
-        let caller =
-            if self.is_neighbour(dst) { Caller::local() } else { Caller::remote(self.host_address()) };
+        let caller = if self.is_near(dst) { Caller::local() } else { Caller::remote(self.host_address()) };
         let Ok(caller) = caller else {
             self.peers.set(dst, Peer::Refused);
             return Vec::new();
         };
         let mut question = BodyWriter::new().int(TASK_PROTOCOL).str(caller.address().to_string());
+        let number = self.new_wait_id();
         if self.may_share_with(dst) {
-            question = add_extension(question);
+            question = add_extension(question).int(number);
         }
         let mut offer = None;
-        if !self.is_neighbour(dst)
+        if !self.is_near(dst)
             && let Some((ours, handshake)) = Offer::new()
         {
-            question = add_extension(question).int(self.identity.signature.cast_signed());
+            question = add_extension(question).int(number).int(self.identity.signature.cast_signed());
             question = question.int(i32::from(self.trusts_network()));
             question = question.int(handshake.len() as i32).bytes(&handshake);
             question = question.int(i32::from(!is_waited_for));
             offer = Some(ours);
         }
-        self.peers.set(dst, Peer::Asked(Asked { caller, offer, is_waited_for, sent: 0 }));
+        self.peers.set(dst, Peer::Asked(Asked { number, caller, offer, is_waited_for, sent: 0 }));
         vec![self.to_library(dst, Tc::ConReq, question.finish()), self.watch(dst)]
     }
 
@@ -146,12 +155,13 @@ impl Engine {
             return Ok(());
         }
         let is_ours = has_extension(body);
+        let number = if is_ours { Some(body.int()?) } else { None };
         let shares = is_ours && self.may_share_with(asker);
-        if shares && self.neighbours.find(asker).is_none() {
+        if shares && self.may_be_direct(asker) && self.neighbours.find(asker).is_none() {
             self.defer_request(&Meet { other: asker });
         }
         let library =
-            if is_ours && !self.is_neighbour(asker) { Some(self.peer_library(body.int()?)) } else { None };
+            if is_ours && !self.is_near(asker) { Some(self.peer_library(body.int()?)) } else { None };
         let sealing = if library.is_some() { self.sealing(body)? } else { Sealing::Without };
         let is_automatic = library.is_some() && body.int()? != 0;
         let address = address.filter(|_| {
@@ -161,14 +171,13 @@ impl Engine {
                 && self.may_grant(asker, is_automatic)
         });
         let listener = address.and_then(|from| Listener::new(from, self.host_address()).ok());
-        let answer = BodyWriter::new().int(TASK_PROTOCOL);
         let answer = if let Some(listener) = listener {
-            self.grant(asker, listener, library, sealing, is_automatic, answer)
+            self.grant(asker, (listener, number), library, sealing, is_automatic)
         } else {
             if asked {
                 self.peers.set(asker, Peer::Refused);
             }
-            answer.int(1).str("")
+            add_number(BodyWriter::new().int(TASK_PROTOCOL).int(1).str(""), number)
         };
         let answer = self.to_library(asker, Tc::ConAck, answer.finish());
         self.inbox.deferred.push_back(answer);
@@ -179,6 +188,7 @@ impl Engine {
     fn may_grant(&mut self, asker: Tid, is_automatic: bool) -> bool {
         match self.options.route {
             DONT_ROUTE => false,
+            _ if !self.may_be_direct(asker) => false,
             // A route that this task has left has to be read to its end first.
             _ if matches!(self.peers.get(asker), Some(Peer::Left(_))) => false,
             ALLOW_DIRECT if is_automatic => self.takes_automatic_routes() && self.makes_room_for_route(),
@@ -190,19 +200,19 @@ impl Engine {
     fn grant(
         &mut self,
         asker: Tid,
-        listener: Listener,
+        (listener, number): (Listener, Option<i32>),
         library: Option<PeerLibrary>,
         sealing: Sealing,
         is_automatic: bool,
-        answer: BodyWriter,
     ) -> BodyWriter {
-        let mut answer = answer.int(0).str(listener.address().to_string());
+        let answer = BodyWriter::new().int(TASK_PROTOCOL).int(0).str(listener.address().to_string());
+        let mut answer = add_number(answer, number);
         let (seal, handshake) = match sealing {
             Sealing::With(ours, handshake) => (Some(*ours), handshake),
             Sealing::Without | Sealing::Impossible => (None, Vec::new()),
         };
         if library.is_some() {
-            answer = add_extension(answer).int(self.identity.signature.cast_signed());
+            answer = answer.int(self.identity.signature.cast_signed());
             answer = answer.int(handshake.len() as i32).bytes(&handshake);
         }
         // A peer that still used an older route would not ask.
@@ -212,7 +222,7 @@ impl Engine {
         if library.is_some() {
             self.peers.expect_both_ways(asker, true);
         }
-        if self.is_neighbour(asker) {
+        if self.is_near(asker) {
             self.peers.note_near();
         }
         let granted = Granted { listener, seal, library, is_hidden, sent: 0 };
@@ -234,15 +244,19 @@ impl Engine {
         from: Tid,
         body: &mut BodyReader<'_>,
     ) -> std::result::Result<(), BodyError> {
-        if !matches!(self.peers.get(from), Some(Peer::Asked(..))) {
+        let (version, denied, address) = (body.int()?, body.int()?, Address::parse(body.str()?));
+        let is_ours = has_extension(body);
+        let number = if is_ours { Some(body.int()?) } else { None };
+        let is_answer = |asked: &Asked| number.is_none_or(|number| number == asked.number);
+        if !matches!(self.peers.get(from), Some(Peer::Asked(asked)) if is_answer(asked)) {
             return Ok(());
         }
         let Some(Peer::Asked(asked)) = self.peers.set(from, Peer::Refused) else { return Ok(()) };
-        let (version, denied, address) = (body.int()?, body.int()?, Address::parse(body.str()?));
         let Some(address) = address.filter(|_| version == TASK_PROTOCOL && denied == 0) else {
             return Ok(());
         };
-        let library = if has_extension(body) { Some(self.peer_library(body.int()?)) } else { None };
+        let has_library = is_ours && !body.rest().is_empty();
+        let library = if has_library { Some(self.peer_library(body.int()?)) } else { None };
         let handshake = if library.is_some() { body.count(1)? } else { 0 };
         let seal = match asked.offer.filter(|_| handshake > 0) {
             Some(offer) => {
@@ -257,7 +271,7 @@ impl Engine {
             return Ok(());
         }
         if let Ok(socket) = asked.caller.call(&address) {
-            let library = library.filter(|_| !self.is_neighbour(from));
+            let library = library.filter(|_| !self.is_near(from));
             let mut route = Route::direct(socket, self.inbox.limit(), from, seal).with_library(library);
             route.hide(is_automatic);
             self.peers.expect_both_ways(from, library.is_some());
@@ -274,6 +288,10 @@ impl Engine {
     /// A task with which a route was under way has ended (`TC_TASKEXIT`). An open one is read to its end.
     pub(super) fn end_negotiation(&mut self, tid: Tid) {
         self.lose_neighbour(tid);
+        self.places.forget_leaving(tid);
+        if let Some(moving) = &mut self.moving {
+            moving.forget(tid);
+        }
         match self.peers.get(tid) {
             Some(Peer::Asked(asked)) if asked.is_waited_for => drop(self.peers.set(tid, Peer::Refused)),
             Some(Peer::Open(_) | Peer::Left(_)) => self.expect_end(tid, None),
@@ -304,6 +322,8 @@ impl Engine {
         // A new socket takes these few bytes at once, or it is broken.
         if stands && (!route.is_marked() || self.write_mark(&mut route, tid, sent).is_some()) {
             self.open(tid, route);
+        } else {
+            self.answer_leaving(tid);
         }
     }
 
@@ -335,7 +355,7 @@ impl Engine {
 
     fn open(&mut self, tid: Tid, route: Route) {
         let (fd, is_hidden) = (route.fd().as_raw_fd(), route.is_hidden());
-        if !self.is_neighbour(tid) {
+        if !self.is_near(tid) {
             route.keep_alive();
         }
         self.peers.set(tid, Peer::Open(route));
@@ -396,7 +416,7 @@ impl Engine {
 
     /// Whether the two tasks can share memory, if the other's library is this system's.
     fn may_share_with(&self, tid: Tid) -> bool {
-        self.is_neighbour(tid) && self.neighbours.are_possible()
+        self.is_near(tid) && self.neighbours.are_possible()
     }
 
     /// The library of a task on another host with this data signature.
@@ -419,10 +439,6 @@ impl Engine {
         }
         Ok(seal::accept(offer)
             .map_or(Sealing::Impossible, |(seal, handshake)| Sealing::With(Box::new(seal), handshake)))
-    }
-
-    fn is_neighbour(&self, tid: Tid) -> bool {
-        self.tid().host() == tid.host()
     }
 
     fn host_address(&self) -> Ipv4Addr {

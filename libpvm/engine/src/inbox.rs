@@ -31,6 +31,16 @@ impl Arrived {
     }
 }
 
+/// A message that waits, for another queue.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) message: Message,
+    /// Calls of the program have looked at it.
+    pub(super) is_seen: bool,
+    /// It is kept apart, for group calls.
+    pub(super) is_of_members: bool,
+}
+
 /// The position of a call in the queue.
 #[derive(Debug, Default)]
 pub struct Search {
@@ -211,6 +221,48 @@ impl Inbox {
         Some(arrived)
     }
 
+    /// Copies of all messages, in the order of their arrival.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = Waiting> {
+        let apart = self.members.iter().flatten().map(|arrived| (arrived, true));
+        let mut all: Vec<_> = apart.chain(self.queue.iter().map(|arrived| (arrived, false))).collect();
+        all.sort_unstable_by_key(|(arrived, _)| arrived.number);
+        all.into_iter().map(|(arrived, is_of_members)| Waiting {
+            message: arrived.message.clone(),
+            is_seen: arrived.number <= self.seen,
+            is_of_members,
+        })
+    }
+
+    /// Whether messages between members are kept apart.
+    pub(super) fn keeps_members(&self) -> bool {
+        self.members.is_some()
+    }
+
+    /// Goes on with the messages of another queue, before those that are here.
+    pub(super) fn resume(&mut self, waiting: Vec<Waiting>, keeps_members: bool) {
+        let later: Vec<_> =
+            std::mem::take(&mut self.queue).into_iter().map(|arrived| arrived.message).collect();
+        (self.last, self.seen, self.held) = (0, 0, 0);
+        self.members = keeps_members.then(VecDeque::new);
+        for Waiting { message, is_seen, is_of_members } in waiting {
+            self.held += message.body.len();
+            self.last += 1;
+            let arrived = Arrived { number: self.last, message, buffer: None };
+            match &mut self.members {
+                Some(members) if is_of_members => members.push_back(arrived),
+                _ => {
+                    if is_seen {
+                        self.seen = self.last;
+                    }
+                    self.queue.push_back(arrived);
+                }
+            }
+        }
+        for message in later {
+            self.add(message);
+        }
+    }
+
     /// The messages of which the program has a copy.
     pub(super) fn shown(&self) -> impl Iterator<Item = (u64, i32)> {
         self.queue.iter().filter_map(|arrived| Some((arrived.number, arrived.buffer?)))
@@ -292,6 +344,28 @@ mod tests {
         assert!(inbox.see_next().is_none());
         inbox.add(message(4, 0));
         assert_eq!(inbox.see_next().map(|arrived| arrived.message.header.tag), Some(4));
+    }
+
+    #[test]
+    fn another_queue_goes_on_where_one_has_stopped() {
+        let mut old = Inbox::new(usize::MAX);
+        old.keep_members();
+        for tag in 1..=4 {
+            old.add(message(tag, if tag == 2 { group::CONTEXT } else { 0 }));
+        }
+        assert!(old.see_next().is_some());
+        let mut new = inbox(&[9]);
+        new.resume(old.waiting().collect(), old.keeps_members());
+        assert_eq!(new.held(), 40);
+        let mut search = Search::default();
+        assert_eq!(new.find(&mut search, |_| true), Some(1), "it was seen before");
+        assert_eq!(new.find(&mut search, |_| true), None);
+        assert_eq!(new.first_of_members(0, &mut |_| true), Some(2));
+        let mut rest = Vec::new();
+        while let Some(arrived) = new.see_next() {
+            rest.push(arrived.message.header.tag);
+        }
+        assert_eq!(rest, [3, 4, 9]);
     }
 
     #[test]

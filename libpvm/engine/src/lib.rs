@@ -5,6 +5,7 @@
 
 mod automatic;
 mod calls;
+mod carried;
 mod changes;
 mod connect;
 mod control;
@@ -15,10 +16,13 @@ mod gates;
 pub mod groups;
 mod inbox;
 pub mod incoming;
+mod leaving;
 mod lending;
 mod login;
+mod luggage;
 mod manager;
 mod meeting;
+mod moving;
 mod neighbours;
 mod options;
 mod order;
@@ -26,6 +30,7 @@ mod output;
 mod packed;
 mod payload;
 mod peers;
+mod places;
 mod reach;
 mod receive;
 mod rings;
@@ -39,6 +44,7 @@ mod settings;
 mod spawn;
 mod spinner;
 mod storage;
+mod succession;
 mod timeline;
 mod trace;
 mod traffic;
@@ -52,6 +58,8 @@ pub use error::{Error, Result};
 pub use inbox::{Arrived, Search};
 pub use incoming::Incoming;
 pub use login::login_name;
+pub use luggage::Luggage;
+pub use moving::{Departure, Saved, Saver};
 pub use neighbours::Near;
 pub use options::{Options, TRACE_MASK_LENGTH};
 pub use output::{OutputEvent, OutputSink};
@@ -125,6 +133,14 @@ pub struct Engine {
     recorder: Option<timeline::Recorder>,
     tracer: trace::Tracer,
     roles: roles::Roles,
+    /// This task is the resource manager.
+    is_manager: bool,
+    saving: moving::Saving,
+    /// Set while this task is to move.
+    moving: Option<Box<moving::Moving>>,
+    places: places::Places,
+    gates: gates::Gates,
+    succession: succession::Succession,
     has_left: Arc<AtomicBool>,
 }
 
@@ -161,8 +177,14 @@ impl Engine {
             engine.neighbours = neighbours::Neighbours::offered(engine.tid(), daemon, &settings);
             engine.neighbours.spinner().set_wake_time(engine.wake_time());
         }
+        let succeeds = engine.identity.succeeds;
+        if let Some(predecessor) = succeeds {
+            engine.succeed(predecessor);
+        }
         engine.start_recorder();
-        engine.query_tracer();
+        if succeeds.is_none() {
+            engine.query_tracer();
+        }
         Ok(engine)
     }
 
@@ -183,6 +205,7 @@ impl Engine {
             scheduler: 0,
             private_network: false,
             wake_time: 0,
+            succeeds: None,
         };
         let inbox = Inbox::new(settings.queue_max);
         Self {
@@ -214,6 +237,12 @@ impl Engine {
             recorder: None,
             tracer: trace::Tracer::default(),
             roles: Vec::new(),
+            is_manager: false,
+            saving: moving::Saving::default(),
+            moving: None,
+            places: places::Places::default(),
+            gates: gates::Gates::default(),
+            succession: succession::Succession::default(),
             has_left: Arc::default(),
         }
     }
@@ -449,3 +478,5 @@ pub fn xdr_header(tag: i32, context: i32, wait_id: i32) -> MessageHeader {
 
 #[cfg(test)]
 mod ending_tests;
+#[cfg(test)]
+mod moving_tests;

@@ -21,12 +21,18 @@ impl Manager {
     pub(super) fn new(tid: i32) -> Self {
         Self { tid: Some(Tid::from_raw(tid)).filter(|tid| tid.is_task()), ..Self::default() }
     }
+
+    /// Its id, if there is one.
+    pub(super) fn tid(&self) -> Option<Tid> {
+        self.tid
+    }
 }
 
 impl Engine {
     /// From now on all requests go to the daemon: this task is the resource manager itself.
     pub(super) fn bypass_manager(&mut self) {
         self.manager = Manager::default();
+        self.is_manager = true;
     }
 
     /// The manager that answers requests with this tag, and the tag it uses for them; `None` if the daemon answers.

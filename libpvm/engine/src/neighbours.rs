@@ -10,6 +10,7 @@
 //! read that the ring was left, waits for it.
 
 mod list;
+mod moves;
 
 use super::lending::Borrower;
 use super::settings::Settings;
@@ -99,6 +100,8 @@ pub(super) struct Neighbours {
     asked: HashMap<Tid, Asked>,
     spinner: Arc<Spinner>,
     held: Arc<AtomicUsize>,
+    /// How often this task has woken others since it last looked at its sockets for that.
+    rung: u32,
     /// The neighbour whose ring is read, and the number of messages taken from it in its turn.
     turn: usize,
     taken_in_turn: usize,
@@ -151,6 +154,7 @@ impl Default for Neighbours {
             asked: HashMap::new(),
             spinner: Arc::default(),
             held: Arc::default(),
+            rung: 0,
             turn: 0,
             taken_in_turn: 0,
             pool: BytesMut::new(),
@@ -368,10 +372,11 @@ impl Neighbours {
 
     /// Wakes a neighbour to which something was published, if it sleeps.
     #[inline]
-    pub(super) fn ring(&self, index: usize) {
+    pub(super) fn ring(&mut self, index: usize) {
         if let Some(neighbour) = self.table.get(index)
             && bell::must_ring(&*neighbour.memory, self.place)
         {
+            self.rung += 1;
             ring_at(neighbour.bell.as_fd());
         }
     }
@@ -384,6 +389,7 @@ impl Neighbours {
         let RingState::Open(ring) = &mut neighbour.ring_state else { return false };
         let sent = neighbour.tid == tid && own.outbox.try_send_copy(ring, header, parts);
         if sent && bell::must_ring(&*neighbour.memory, self.place) {
+            self.rung += 1;
             ring_at(neighbour.bell.as_fd());
         }
         sent

@@ -2,12 +2,13 @@
 
 use pvm_wire::calls::enrolment::EnrolReply;
 use pvm_wire::spawn::{Pair, Sink};
+use serde::{Deserialize, Serialize};
 
 /// Characters of a trace mask, each with four bits.
 pub const TRACE_MASK_LENGTH: usize = 35;
 
 /// A task's options; `pvm_setopt` and `pvm_getopt` name them by number.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
     /// Largest fragment sent, bytes, headers included (`PvmFragSize`).
     pub fragment_size: usize,

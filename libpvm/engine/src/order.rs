@@ -86,6 +86,16 @@ impl Order {
         self.state == State::Ended { missing: 0 } && self.late.is_empty()
     }
 
+    /// Whether the route has ended, and messages are still missing that were sent before its end. Another route would lose their order.
+    pub(super) fn is_ending(&self) -> bool {
+        matches!(self.state, State::Ended { .. }) && !self.is_over()
+    }
+
+    /// Whether nothing waits now.
+    pub(super) fn holds_nothing(&self) -> bool {
+        self.early.is_empty() && self.late.is_empty()
+    }
+
     /// Bytes that wait.
     pub(super) fn held(&self) -> usize {
         self.held
@@ -212,10 +222,10 @@ mod tests {
         order.by_daemon(numbered(2), &mut passed);
         order.end(&mut passed);
         assert_eq!(tags(&passed), [1, 2], "one is missing, although the route has ended");
-        assert!(!order.is_over());
+        assert!(!order.is_over() && order.is_ending());
         order.by_daemon(numbered(3), &mut passed);
         assert_eq!(tags(&passed), [1, 2, 3, 4]);
-        assert!(order.is_over() && order.held() == 0);
+        assert!(order.is_over() && !order.is_ending() && order.held() == 0);
     }
 
     #[test]

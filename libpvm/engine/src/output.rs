@@ -11,6 +11,7 @@ use pvm_wire::calls::notify::NotifyRequest;
 use pvm_wire::codes::{CONTEXT_TC, Tc, notify};
 use pvm_wire::output::{self, OutputFrame};
 use pvm_wire::spawn::Sink;
+use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
@@ -53,6 +54,15 @@ pub(super) struct Collection {
     watched: HashSet<Tid>,
 }
 
+/// A task whose output is awaited, for another process that awaits it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Collected {
+    tid: Tid,
+    spawned: bool,
+    ended: bool,
+    spawner: Tid,
+}
+
 /// Which of the two frames that complete a task have arrived; their order is not fixed.
 #[derive(Default)]
 struct Seen {
@@ -91,13 +101,28 @@ impl Collection {
         self.report(frame.tid, what);
     }
 
+    /// The tasks whose output is awaited.
+    pub(super) fn open_tasks(&self) -> Vec<Collected> {
+        let each = |(&tid, seen): (&Tid, &Seen)| {
+            let &Seen { spawned, ended, spawner } = seen;
+            Collected { tid, spawned, ended, spawner }
+        };
+        self.open.iter().map(each).collect()
+    }
+
+    /// Awaits the output that another process has awaited.
+    pub(super) fn resume(&mut self, tasks: Vec<Collected>) {
+        let each = |Collected { tid, spawned, ended, spawner }| (tid, Seen { spawned, ended, spawner });
+        self.open.extend(tasks.into_iter().map(each));
+    }
+
     /// A host is lost: its tasks write no more, and it reports no more spawns of its tasks.
-    fn lose_host(&mut self, host: Tid) {
+    fn lose_host(&mut self, host: Tid, place: impl Fn(Tid) -> Tid) {
         self.watched.remove(&host);
         let mut ended = Vec::new();
         self.open.retain(|tid, seen| {
-            seen.spawned |= seen.spawner.to_host() == host;
-            if tid.to_host() == host && !seen.ended {
+            seen.spawned |= place(seen.spawner) == host;
+            if place(*tid) == host && !seen.ended {
                 seen.ended = true;
                 ended.push(*tid);
             }
@@ -117,15 +142,35 @@ impl Collection {
 
 impl Engine {
     pub(super) fn take_output(&mut self, frame: OutputFrame) {
-        let host = frame.tid.to_host();
-        if host != self.tid().to_host() && self.output.watched.insert(host) {
-            self.watch_host(host);
-        }
+        self.watch_host_of(frame.tid);
         self.output.take(frame);
     }
 
+    fn watch_host_of(&mut self, tid: Tid) {
+        let host = self.places.host_tid_of(tid);
+        if !self.is_near(tid) && self.output.watched.insert(host) {
+            self.watch_host(host);
+        }
+    }
+
+    /// This process has the place of one that has asked for notices about the hosts of tasks whose output is awaited.
+    pub(super) fn watch_collected(&mut self) {
+        let tasks: Vec<Tid> = self.output.open.keys().copied().collect();
+        for tid in tasks {
+            self.watch_host_of(tid);
+        }
+    }
+
     pub(super) fn lose_host(&mut self, host: Tid) {
-        self.output.lose_host(host);
+        let places = &self.places;
+        self.output.lose_host(host, |tid| places.host_tid_of(tid));
+    }
+
+    /// A task lives elsewhere, whose output may be awaited: it ends with the host that it lives on.
+    pub(super) fn watch_moved(&mut self, tid: Tid) {
+        if self.output.open.contains_key(&tid) {
+            self.watch_host_of(tid);
+        }
     }
 
     fn watch_host(&mut self, host: Tid) {
@@ -186,9 +231,9 @@ mod tests {
         // One there spawned from here, one here spawned from there.
         collection.take(frame(far, output::OutputEvent::Spawned(near.raw())));
         collection.take(frame(near, output::OutputEvent::Started(far.raw())));
-        collection.lose_host(Tid::from_raw(0xc0000));
+        collection.lose_host(Tid::from_raw(0xc0000), Tid::to_host);
         assert_eq!(collection.open.len(), 2, "another host's loss is nothing to them");
-        collection.lose_host(far.to_host());
+        collection.lose_host(far.to_host(), Tid::to_host);
         assert_eq!(collection.open.keys().collect::<Vec<_>>(), [&near]);
         collection.take(frame(near, output::OutputEvent::Eof));
         assert_eq!(collection.open.len(), 0);

@@ -32,6 +32,8 @@ pub(super) enum Peer {
 /// A request for a route.
 #[derive(Debug)]
 pub(super) struct Asked {
+    /// Its number: the answer to an earlier request, which has been given up, is none to this one.
+    pub(super) number: i32,
     /// The socket that will call.
     pub(super) caller: Caller,
     /// Over a network: the offer to seal.
@@ -202,6 +204,21 @@ impl Peers {
     /// The tasks with an entry.
     pub(super) fn tids(&self) -> Vec<Tid> {
         self.table.keys().copied().collect()
+    }
+
+    /// Whether messages are still to come that a task has sent before its last route ended.
+    pub(super) fn is_ending(&self, tid: Tid) -> bool {
+        self.orders.get(&tid).is_some_and(Order::is_ending)
+    }
+
+    /// The tasks with which there are routes, or may be soon.
+    pub(super) fn bound(&self) -> impl Iterator<Item = Tid> {
+        self.table.iter().filter(|(_, peer)| !matches!(peer, Peer::Refused)).map(|(&tid, _)| tid)
+    }
+
+    /// Whether no message that has come waits for others.
+    pub(super) fn hold_nothing(&self) -> bool {
+        self.orders.values().all(Order::holds_nothing)
     }
 
     /// Whether a task of this host may be among them.

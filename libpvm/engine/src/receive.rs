@@ -144,7 +144,7 @@ impl Engine {
     /// The next message that a neighbour has written, if it lies in the ring and is `wanted`, no message is before it, and calls are not recorded.
     #[inline(always)]
     pub fn next_near(&mut self, wanted: impl FnOnce(Tid, &MessageHeader) -> bool) -> Option<Near<'_>> {
-        if self.recorder.is_some() || !self.inbox.is_empty() || !self.may_go_on() {
+        if self.recorder.is_some() || self.moving.is_some() || !self.inbox.is_empty() || !self.may_go_on() {
             return None;
         }
         // Messages between libraries are handled elsewhere.
@@ -262,6 +262,7 @@ impl Engine {
 
     /// The number of a message that is wanted: among those that calls have seen, then among those that follow, one by one.
     fn find_waiting(&mut self, wait: Wait, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option<u64>> {
+        let mut is_in_use = self.go_if_possible()?;
         let mut search = self.search(wait);
         let mut wanted = |arrived: &Arrived| wanted(&arrived.message);
         if let Some(number) = self.inbox.find(&mut search, &mut wanted) {
@@ -278,9 +279,11 @@ impl Engine {
                     return Ok(None);
                 }
             }
-            if !self.take_one()? && !self.take_in(deadline)? && !self.inbox.has_unseen() {
+            let until = Self::next_attempt(deadline, is_in_use);
+            if !self.take_one()? && !self.take_in(until)? && !self.inbox.has_unseen() && until == deadline {
                 return Ok(None);
             }
+            is_in_use = self.go_if_possible()?;
         }
     }
 
@@ -361,7 +364,9 @@ impl Engine {
     /// Whether no more may be read before the program takes messages from the queue.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
-        self.inbox.held().saturating_add(self.peers.held()) > self.inbox.limit()
+        // One that has stopped sending for a move takes in all that was sent to it.
+        let is_frozen = self.moving.as_ref().is_some_and(|moving| moving.is_frozen());
+        !is_frozen && self.inbox.held().saturating_add(self.peers.held()) > self.inbox.limit()
     }
 
     /// Why a call fails then.

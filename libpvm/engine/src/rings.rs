@@ -15,7 +15,7 @@ use pvm_wire::calls::turns::Activity;
 use pvm_wire::codes::{CONTEXT_TC, Tcx};
 use pvm_wire::coscheduling::Sent;
 use pvm_wire::tuned::{RING_TURN, ROOM_NAP, SOCKETS_EVERY};
-use pvm_wire::{Body, Message, MessageHeader, PvmError, Tid};
+use pvm_wire::{Message, MessageHeader, PvmError, Tid};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Instant;
@@ -87,7 +87,8 @@ impl Engine {
         }
         let form = payload.for_shared(header);
         let length = form.len();
-        let stay = self.options.route != DONT_ROUTE && u32::try_from(length).is_ok();
+        let may_stay = self.options.route != DONT_ROUTE && self.may_be_direct(dst);
+        let stay = may_stay && u32::try_from(length).is_ok();
         let index = match self.neighbours.find(dst) {
             Some(index) if stay && self.neighbours.is_open(index) => index,
             found => match self.open_or_leave_ring(dst, found.is_some(), stay)? {
@@ -116,7 +117,7 @@ impl Engine {
     #[cold]
     fn open_or_leave_ring(&mut self, dst: Tid, is_neighbour: bool, stay: bool) -> Result<Option<usize>> {
         if !is_neighbour {
-            if self.neighbours.count_sent(dst) {
+            if self.may_be_direct(dst) && self.neighbours.count_sent(dst) {
                 self.share();
                 self.ask_to_meet(dst)?;
             }
@@ -151,7 +152,7 @@ impl Engine {
     #[inline]
     fn is_ringable(&self, dst: Tid, header: &MessageHeader) -> bool {
         dst.is_task()
-            && dst.host() == self.tid().host()
+            && self.is_near(dst)
             && dst != self.tid()
             && header.context != CONTEXT_TC
             && matches!(self.peers.get(dst), None | Some(Peer::Refused))
@@ -299,13 +300,9 @@ impl Engine {
                 let tid = Tid::from_raw(reader.int()?);
                 if tid == Tid::MY_DAEMON {
                     self.meet_daemon(&descriptors.unwrap_or_default());
-                } else if self.neighbours.add(tid, descriptors.unwrap_or_default()) {
-                    self.inbox.deferred.push_back(Message {
-                        src: self.tid(),
-                        dst: tid,
-                        header: xdr_header(Tcx::Known.tag(), CONTEXT_TC, 0),
-                        body: Body::new(),
-                    });
+                } else if self.neighbours.add(tid, descriptors.unwrap_or_default()) && self.may_be_known(tid)
+                {
+                    self.make_known(tid);
                 }
             }
             Tcx::Turns if message.src.is_daemon() => {
@@ -326,6 +323,9 @@ impl Engine {
             Tcx::RouteLost => {
                 self.read_route(message.src, true);
                 self.forget_route(message.src);
+            }
+            Tcx::Move | Tcx::Stay | Tcx::Moved | Tcx::Luggage | Tcx::Leave => {
+                self.serve_move(kind, message)?;
             }
             Tcx::Epoch => self.receive_epoch(message.src, reader.int()?, reader.int()?),
             Tcx::Known => self.neighbours.note_mapped(message.src),

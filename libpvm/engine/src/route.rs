@@ -208,6 +208,21 @@ impl Route {
         self.socket.clone()
     }
 
+    /// The messages of which a part has come.
+    pub(super) fn begun(&self) -> Vec<Message> {
+        self.reassembler.begun()
+    }
+
+    /// Goes on with a message of which another process of this task has got a part.
+    pub(super) fn resume(&mut self, begun: &Message) -> Result<()> {
+        self.reassembler.resume(begun).map_err(|error| refusal(begun.src, &error))
+    }
+
+    /// Whether all fragments that have begun have come whole.
+    pub(super) fn is_between_fragments(&self) -> bool {
+        self.fragment.is_none() && self.unread.is_empty()
+    }
+
     /// Bytes of a message that is not complete.
     pub(super) fn partial(&self) -> usize {
         self.partial

@@ -109,7 +109,7 @@ impl Engine {
         }
         let (deadline, mut pause) = (Instant::now() + LINGER, PAUSE);
         while !self.is_full() && Instant::now() < deadline {
-            let routes = self.peers.open_routes().filter(|&(tid, _)| tid.host() != self.tid().host());
+            let routes = self.peers.open_routes().filter(|&(tid, _)| !self.is_near(tid));
             let unsent: Vec<(Tid, Arc<OwnedFd>)> = routes
                 .map(|(tid, route)| (tid, route.socket()))
                 .filter(|(_, socket)| unacknowledged(socket.as_fd()))

@@ -4,15 +4,16 @@
 use super::{Engine, xdr_header};
 use pvm_wire::body::BodyWriter;
 use pvm_wire::{Message, Tid};
+use serde::{Deserialize, Serialize};
 
 /// The notices that the program has asked for.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct RouteNotices {
     added: Vec<Added>,
     deleted: Vec<(Tid, i32, i32)>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Added {
     context: i32,
     tag: i32,

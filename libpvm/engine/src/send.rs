@@ -8,14 +8,24 @@ use crate::{Error, Result};
 use pvm_wire::calls::tasks::Multicast;
 use pvm_wire::codes::{CONTEXT_TC, Tc};
 use pvm_wire::limits::{FRAGMENT_SIZE, PIECE_MAX};
-use pvm_wire::tuned::MULTICAST_SPARED;
+use pvm_wire::tuned::{MULTICAST_SPARED, SOCKETS_EVERY};
 use pvm_wire::{MessageHeader, PvmError, Tid, group};
+
+/// The bits of the number of sent messages that are all set when a task that sends looks at its sockets: one that writes into rings
+/// at each 1024th message, as one that reads there; others at each 64th.
+const LOOK_NEAR: u64 = SOCKETS_EVERY as u64 - 1;
+const LOOK_FAR: u64 = 63;
+
+const _: () = assert!((SOCKETS_EVERY as u64).is_power_of_two());
 
 impl Engine {
     /// Sends a message. Returns when all is with the kernel.
     pub fn send(&mut self, dst: Tid, header: MessageHeader, payload: Payload<'_>) -> Result<()> {
         if self.send_at_once(dst, header, payload) {
             return Ok(());
+        }
+        if self.sent.messages & LOOK_FAR == LOOK_FAR || self.neighbours.is_look_due() {
+            self.look_at_sockets();
         }
         let begun = self.begin_span();
         self.send_whole(dst, header, payload)?;
@@ -30,7 +40,9 @@ impl Engine {
     /// [`Self::send`] by a ring that the message can be put into itself, if nothing else is to be done besides: `false` otherwise.
     #[inline(always)]
     pub fn send_at_once(&mut self, dst: Tid, header: MessageHeader, payload: Payload<'_>) -> bool {
-        let is_sent = self.recorder.is_none() && !self.has_deferred() && self.send_near(dst, header, payload);
+        let is_quiet = self.recorder.is_none() && self.sent.messages & LOOK_NEAR != LOOK_NEAR;
+        let is_due = self.neighbours.is_look_due() || self.has_deferred();
+        let is_sent = is_quiet && !is_due && self.send_near(dst, header, payload);
         if is_sent {
             self.count_sent(dst, payload.len());
         }
@@ -55,6 +67,9 @@ impl Engine {
             dsts.iter().copied().filter(|dst| spared.binary_search(dst).is_err()).collect();
         let mut rest = self.multicast_directly(&direct, header, payload)?;
         rest.extend(&spared);
+        if self.moving.is_some() {
+            rest.iter().try_for_each(|&dst| self.wait_for_reader(dst))?;
+        }
         if !rest.is_empty() {
             let form = payload.for_socket(header)?;
             rest.iter().try_for_each(|&dst| self.check_uppers(dst, &form.header))?;
@@ -101,12 +116,25 @@ impl Engine {
         result.map(|()| rest)
     }
 
+    /// Reads what has come at the sockets. A task that only sends would not hear else that a receiver is about to move.
+    #[cold]
+    fn look_at_sockets(&mut self) {
+        self.neighbours.look();
+        if !self.is_full() {
+            // What follows finds a lost daemon, too.
+            let _ = self.read_all_ready();
+        }
+    }
+
     fn send_whole(&mut self, dst: Tid, header: MessageHeader, payload: Payload<'_>) -> Result<()> {
         if self.send_by_ring(dst, header, payload, &mut None)? {
             return Ok(());
         }
         if self.wants_route(dst, &header) {
             self.ask_for_route(dst)?;
+        }
+        if self.moving.is_some() {
+            self.wait_for_reader(dst)?;
         }
         if self.send_directly(dst, header, payload)? {
             return Ok(());
@@ -122,9 +150,8 @@ impl Engine {
         if length < MULTICAST_SPARED || self.peers.is_empty() {
             return Vec::new();
         }
-        let own = self.tid().host();
-        let hosts = dsts.chunk_by(|a, b| a.host() == b.host());
-        let shared = hosts.filter(|of| of.len() > 1 && of.iter().all(|dst| dst.host() != own));
+        let hosts = dsts.chunk_by(|&a, &b| self.host_of(a) == self.host_of(b));
+        let shared = hosts.filter(|of| of.len() > 1 && of.iter().all(|&dst| !self.is_near(dst)));
         shared.flatten().copied().filter(|&dst| self.peers.takes_marks(dst)).collect()
     }
 

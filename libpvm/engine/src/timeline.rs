@@ -222,6 +222,11 @@ impl Engine {
         self.report_if(Recorder::is_overdue);
     }
 
+    /// Reports all activities so far: another process may go on with the task.
+    pub(super) fn report_so_far(&mut self) {
+        self.report_if(|_| true);
+    }
+
     /// Reports the remaining activities: the task leaves the machine.
     pub(super) fn report_end(&mut self) {
         if let Some(recorder) = &mut self.recorder {

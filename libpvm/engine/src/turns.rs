@@ -110,7 +110,7 @@ impl Engine {
     pub(super) fn receive_epoch(&mut self, src: Tid, count: i32, origin: i32) {
         let epoch = Turn { count: count.cast_unsigned(), origin: origin as u16, team: 0 };
         self.ask_for_page(true);
-        if src.host() != self.tid().host() && self.hints.now().is_none_or(|now| epoch.is_after(now)) {
+        if !self.is_near(src) && self.hints.now().is_none_or(|now| epoch.is_after(now)) {
             self.defer_request(&turns::Epoch { by: src, count: count.cast_unsigned(), origin });
         }
     }

@@ -203,7 +203,7 @@ impl Engine {
         }
         let mut passed = Vec::new();
         for message in messages {
-            if message.src.is_task() && message.src.host() == self.tid().host() {
+            if message.src.is_task() && self.is_near(message.src) {
                 self.neighbours.note_sender();
             } else if message.src.is_task() {
                 self.neighbours.spinner().expect(Origin::Daemon);
@@ -232,7 +232,7 @@ impl Engine {
 
     /// Reads an open route, once or all that is there now; whether it has ended.
     pub(super) fn read_route(&mut self, tid: Tid, to_the_end: bool) -> bool {
-        let (own, sent) = (self.tid().host(), self.sent.messages);
+        let (is_near, sent) = (self.is_near(tid), self.sent.messages);
         let Some(route) = self.peers.inward(tid) else { return false };
         let mut messages = Vec::new();
         let mut left = if to_the_end { route.readable() } else { 1 };
@@ -254,7 +254,7 @@ impl Engine {
         if let Some(last) = messages.last() {
             route.note_use(sent);
             self.ends.heard(tid);
-            let is_far = tid.host() != own && last.body.len() >= ROUTE_FAR_FROM;
+            let is_far = !is_near && last.body.len() >= ROUTE_FAR_FROM;
             self.neighbours.spinner().expect(if is_far { Origin::Route } else { Origin::Near });
         }
         let mut passed = Vec::new();

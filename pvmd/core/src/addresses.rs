@@ -2,7 +2,7 @@
 
 use super::event::ConnId;
 use pvm_wire::coscheduling::Turn;
-use pvm_wire::daemon::RequestId;
+use pvm_wire::daemon::{Attempt, RequestId};
 use pvm_wire::{HostIndex, Tid};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -71,6 +71,7 @@ pub(crate) enum Waiter {
     HostSync(ReplyTo),
     Adding(ReplyTo),
     Rows(ReplyTo),
+    Move(ReplyTo),
     Owner(ReplyTo),
     Certificate(ReplyTo),
     AddHosts(ReplyTo),
@@ -88,6 +89,10 @@ pub(crate) enum Waiter {
     CancelBatch(ReplyTo),
     /// A host that has lost the master, of which is asked whether it lives.
     MasterLost(HostIndex),
+    /// The host that has room for this task, which leaves.
+    Room(Tid),
+    /// The start of a task's successor.
+    Succeed(Attempt),
     /// The start of tasks.
     Exec(Part),
 }
@@ -101,6 +106,9 @@ impl fmt::Display for Waiter {
             Self::HostSync(_) => "its clock",
             Self::Adding(_) => "the hosts that are being added",
             Self::Owner(_) => "its owner",
+            Self::Move(_) => "the move of a task",
+            Self::Room(_) => "room for a task",
+            Self::Succeed(_) => "the successor of a task",
             Self::Rows(_) => "the rows of the matrix",
             Self::Certificate(_) => "a certificate",
             Self::AddHosts(_) | Self::ServiceAdd(_) => "hosts to be added",

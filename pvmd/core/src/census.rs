@@ -33,6 +33,8 @@ pub struct Census {
     pub notifies: (usize, usize),
     /// Tasks that are told of incidents, hosts that have such tasks, and tasks elsewhere that are known for them.
     pub observers: (usize, usize, usize),
+    /// Tasks that move, and tasks for which something is kept as they move.
+    pub moves: usize,
     /// Contexts that tasks have taken.
     pub contexts: usize,
     /// Full receivers and stopped sources.
@@ -75,6 +77,7 @@ impl fmt::Display for Census {
             (self.pending, "requests under way"),
             (notifies.0, "subscriptions"),
             (notifies.1, "tasks watched for other hosts"),
+            (self.moves, "moves under way"),
             (self.contexts, "contexts"),
             (flow.0, "full receivers"),
             (flow.1, "stopped sources"),

@@ -147,6 +147,11 @@ impl Exchange {
         self.watched.insert(tid);
     }
 
+    /// Whether the master wants to know when this task ends.
+    pub fn watches(&self, tid: Tid) -> bool {
+        self.watched.contains(&tid)
+    }
+
     /// A task of this host has ended: whether the master wants to know.
     pub fn unwatch(&mut self, tid: Tid) -> bool {
         self.requests.forget(tid);

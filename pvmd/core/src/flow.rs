@@ -5,6 +5,7 @@
 //! task blocked in a send keeps reading, so two tasks that flood each other drain each other.
 
 use super::event::{ConnId, Cookie};
+use super::places::Places;
 use super::text::listed;
 use pvm_wire::{HostIndex, Tid};
 use std::collections::{BTreeMap, BTreeSet};
@@ -101,8 +102,9 @@ impl Flow {
     }
 
     /// Whether a receiver or a source of this host is full or stopped.
-    pub fn concerns(&self, host: HostIndex) -> bool {
-        self.held.contains_key(&Source::Host(host)) || self.full.keys().any(|tid| tid.host() == Some(host))
+    pub fn concerns(&self, host: HostIndex, places: &Places) -> bool {
+        let is_there = |tid: &Tid| places.find(*tid) == Some(host);
+        self.held.contains_key(&Source::Host(host)) || self.full.keys().any(is_there)
     }
 
     /// Full receivers and stopped sources, for people.

@@ -2,8 +2,9 @@
 
 use super::event::Now;
 use super::links::Link;
-use pvm_wire::HostIndex;
+use super::places::Places;
 use pvm_wire::daemon::HostEntry;
+use pvm_wire::{HostIndex, Tid};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -77,6 +78,7 @@ pub(crate) struct Hosts {
     /// behind those that are lost would be out of order.
     lost: BTreeSet<HostIndex>,
     announced: Announced,
+    pub places: Places,
 }
 
 /// Hosts that the master has announced and that are not members yet.
@@ -103,7 +105,18 @@ impl Hosts {
             links: BTreeMap::new(),
             lost: BTreeSet::new(),
             announced: Announced::default(),
+            places: Places::default(),
         }
+    }
+
+    /// Where a task lives.
+    pub fn place(&self, tid: Tid) -> Option<HostIndex> {
+        self.places.find(tid)
+    }
+
+    /// Whether a task lives on this host.
+    pub fn lives_here(&self, tid: Tid) -> bool {
+        self.place(tid) == Some(self.own)
     }
 
     /// The master, unless it is lost.

@@ -24,6 +24,7 @@ mod effect;
 pub mod event;
 mod exchange;
 mod flow;
+mod holding;
 pub mod hostfile;
 mod hosts;
 mod jobs;
@@ -32,12 +33,14 @@ mod load;
 mod loads;
 mod master;
 mod memory;
+mod moves;
 mod notify;
 mod observers;
 mod outbox;
 mod output;
 mod owners;
 mod pending;
+mod places;
 mod rows;
 mod services;
 mod spans;
@@ -57,6 +60,7 @@ use addresses::PeerTo;
 use event::{Action, Event, Now};
 use master::Command;
 use pvm_sched::coscheduling::Reading;
+use pvm_sched::room::Room;
 use pvm_wire::daemon::{DaemonMsg, ToMaster};
 use pvm_wire::{HostIndex, Tid};
 use spawn::{AgentEvent, Fate, TrafficReport};
@@ -98,7 +102,11 @@ pub struct Core {
     jobs: jobs::JobTasks,
     tending: dispatch::Tending,
     loads: loads::Loads,
+    /// As the master: the hosts for tasks that leave others.
+    room: Room<HostIndex>,
     owners: owners::Owners,
+    moves: moves::Moves,
+    holding: holding::Holding,
     watching: watching::Watching,
     /// On hosts that hold the master's state.
     deputy: Option<deputy::Deputy>,
@@ -134,7 +142,10 @@ impl Core {
             jobs: jobs::JobTasks::default(),
             tending: dispatch::Tending::default(),
             loads: loads::Loads::new(config.index),
+            room: Room::default(),
             owners: owners::Owners::new(config.index, config.owner.clone()),
+            moves: moves::Moves::default(),
+            holding: holding::Holding::default(),
             watching: watching::Watching::new(config.watched_max, config.host_timeout),
             deputy,
             incoming: deputy::Incoming::default(),
@@ -201,6 +212,8 @@ impl Core {
                 Timer::RowClock => self.ask_row_clock(),
                 Timer::JobTime(tid) => self.on_job_time(tid),
                 Timer::EndGrace(tid) => self.on_end_grace(tid),
+                Timer::Vacate => self.hold_tasks(),
+                Timer::Move(tid) => self.on_move_overdue(tid),
                 Timer::IdleLink(host) => self.on_idle_link(host),
                 Timer::Coscheduling(timer) => {
                     self.teams(|teams, tasks, at| teams.on_timer(timer, tasks, at));
@@ -237,6 +250,7 @@ impl Core {
             }
             Event::Load { busy_cores } => {
                 self.node(|node, tasks, at| node.on_load(busy_cores, tasks, at));
+                self.tell_count();
                 self.agents.tell_all(|_| AgentEvent::Load);
             }
             Event::Times { host, id, means, spin, times } => {
@@ -274,17 +288,15 @@ impl Core {
             DaemonMsg::LeaveAnswer { agreed } if !own => self.on_leave_answer(host, agreed),
             DaemonMsg::Bye => self.on_bye(host),
             DaemonMsg::Halt => self.on_halt(host),
-            DaemonMsg::Signal { tid, signal } if tid.host() == Some(self.config.index) => {
-                self.signal(tid, signal);
-            }
+            DaemonMsg::Signal { tid, signal } => self.signal(tid, signal),
             DaemonMsg::Scheduler { tid } if from_master => self.services.scheduler = Some(tid),
             DaemonMsg::Tracer { tracer } => self.tracers.set(tracer),
             DaemonMsg::WatchTask { tid } => self.on_watch_task(host, tid),
-            DaemonMsg::TaskGone { tid } if tid.host() == Some(host) => self.task_gone(tid),
+            DaemonMsg::TaskGone { tid } => self.task_gone(tid),
             DaemonMsg::BatchTaskEnded { batch, number, tid, status, leaves } => {
-                self.on_batch_task_ended(host, batch, (number, tid), Fate::of(status, leaves));
+                self.on_batch_task_ended(batch, (number, tid), Fate::of(status, leaves));
             }
-            DaemonMsg::Traffic { tid, receivers, is_last } if tid.host() == Some(host) => {
+            DaemonMsg::Traffic { tid, receivers, is_last } => {
                 self.home.on_traffic(TrafficReport { tid, receivers, is_last });
             }
             DaemonMsg::Agent { policy, message, cause } if !own => {
@@ -302,11 +314,11 @@ impl Core {
             DaemonMsg::Observe { on } if !own => self.on_observe(host, on),
             // A deputy that was deleted keeps its link for a while, and is no member.
             DaemonMsg::TasksRunning { .. } | DaemonMsg::TaskBegun { .. } if !self.hosts.contains(host) => {}
-            DaemonMsg::TasksRunning { tasks } if !own => self.observers.on_tasks_running(host, tasks),
-            DaemonMsg::TaskBegun { tid, name } if tid.host() == Some(host) && !own => {
-                self.observers.on_task_begun(tid, name);
+            DaemonMsg::TasksRunning { tasks } if !own => {
+                self.observers.on_tasks_running(host, tasks, &self.hosts.places);
             }
-            DaemonMsg::TaskOver { tid, status, intended } if tid.host() == Some(host) && !own => {
+            DaemonMsg::TaskBegun { tid, name } if !own => self.observers.on_task_begun(tid, name),
+            DaemonMsg::TaskOver { tid, status, intended } if !own => {
                 self.on_task_over(tid, status, intended);
             }
             DaemonMsg::Load(vector) => self.on_load_told(host, vector),
@@ -314,11 +326,13 @@ impl Core {
             DaemonMsg::Owner { is_here } => self.on_owner_told(host, is_here),
             DaemonMsg::Owners(hosts) if from_master => self.owners.sent(hosts),
             DaemonMsg::Column(column) => self.on_column(host, column),
+            DaemonMsg::Gather { team, to, count } if from_master => self.on_gather(&team, to, count),
             DaemonMsg::Rows(rows) if from_master => self.on_rows(&rows),
             DaemonMsg::RowClock { asked } if !own => self.on_row_clock(host, asked),
             DaemonMsg::RowTime { asked, time } if from_master => {
                 self.teams.on_row_time(asked, time, self.now);
             }
+            DaemonMsg::Move(attempt, what) => self.on_move_message(host, attempt, what),
             DaemonMsg::DiscardLogs => self.out.act(Action::DiscardLog),
             DaemonMsg::LogOutput { tid, text } => self.on_log_output(tid, &text.0),
             DaemonMsg::ToMaster { number, heard, what } => {

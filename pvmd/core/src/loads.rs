@@ -31,7 +31,12 @@ impl Loads {
     }
 
     /// This host's load: its vector, if the master is to be told.
-    pub fn measured(&mut self, sample: &Sample, load: &HostLoad) -> Option<LoadVector> {
+    pub fn measured(
+        &mut self,
+        sample: &Sample,
+        load: &HostLoad,
+        (tasks, cores): (usize, u32),
+    ) -> Option<LoadVector> {
         self.local_time = sample.local_time;
         let [cpu, others] = load.averages();
         let vector = LoadVector {
@@ -42,8 +47,15 @@ impl Loads {
             free: sample.free,
             users: sample.users,
             input: sample.input,
+            tasks: u32::try_from(tasks).unwrap_or(u32::MAX),
+            cores,
         };
         self.known.measured(vector).then_some(vector)
+    }
+
+    /// This host has this number of tasks: its vector, if the master is to be told at once.
+    pub fn counted(&mut self, tasks: usize) -> Option<LoadVector> {
+        self.known.counted(u32::try_from(tasks).unwrap_or(u32::MAX))
     }
 
     /// As the master: a host tells its load.

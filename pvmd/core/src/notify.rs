@@ -1,11 +1,12 @@
 //! `pvm_notify`: the subscribers to ends of tasks and to changes of hosts.
 
 use super::effect::{Effects, Mark};
+use super::places::Places;
 use super::text::listed;
 use pvm_wire::body::BodyWriter;
 use pvm_wire::calls::notify::NotifyRequest;
 use pvm_wire::codes::notify;
-use pvm_wire::daemon::DaemonMsg;
+use pvm_wire::daemon::{DaemonMsg, Subscription};
 use pvm_wire::{HostIndex, Tid, group};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -52,8 +53,8 @@ impl Notifies {
         &mut self,
         tid: Tid,
         request: &NotifyRequest,
-        is_there: impl Fn(Tid) -> bool,
-        is_member: impl Fn(HostIndex) -> bool,
+        (is_there, is_member): (impl Fn(Tid) -> bool, impl Fn(HostIndex) -> bool),
+        places: &Places,
         out: &mut Effects,
     ) {
         let who = Subscriber { tid, mark: Mark::new(request.context, request.tag) };
@@ -74,7 +75,7 @@ impl Notifies {
             notify::TASK_EXIT => {
                 for tid in tids {
                     if is_there(tid) {
-                        self.watch_task(who, tid, out);
+                        self.watch_task(who, tid, places, out);
                     } else {
                         tell(who, tid, out);
                     }
@@ -98,10 +99,12 @@ impl Notifies {
         self.tell_where(|subject, other| *other == who && subjects.contains(subject), out);
     }
 
-    fn watch_task(&mut self, who: Subscriber, tid: Tid, out: &mut Effects) {
+    fn watch_task(&mut self, who: Subscriber, tid: Tid, places: &Places, out: &mut Effects) {
         let first = !self.once.iter().any(|(subject, _)| *subject == Subject::TaskExit(tid));
         self.once.push((Subject::TaskExit(tid), who));
-        if let Some(host) = tid.host().filter(|&host| first && host != self.own && tid != group::keeper()) {
+        if let Some(host) =
+            places.find(tid).filter(|&host| first && host != self.own && tid != group::keeper())
+        {
             out.tell(host, DaemonMsg::WatchTask { tid });
         }
     }
@@ -123,11 +126,36 @@ impl Notifies {
         self.tell_where(|subject, _| *subject == Subject::TaskExit(tid), out);
     }
 
+    /// What a task of this host has subscribed to.
+    pub fn subscriptions(&self, tid: Tid) -> Vec<Subscription> {
+        let of = |who: &Subscriber, what, count, tid| Subscription {
+            what,
+            context: who.mark.context,
+            tag: who.mark.tag,
+            count,
+            tid,
+        };
+        let ends = self.once.iter().filter(|(_, who)| who.tid == tid).map(|(subject, who)| match subject {
+            Subject::TaskExit(tid) => of(who, notify::TASK_EXIT, 1, tid.raw()),
+            Subject::HostDelete(tid) => of(who, notify::HOST_DELETE, 1, tid.raw()),
+        });
+        let hosts = self.host_add.iter().filter(|(_, who)| who.tid == tid);
+        ends.chain(hosts.map(|(left, who)| of(who, notify::HOST_ADD, *left, 0))).collect()
+    }
+
+    /// A task lives on another host now: this one's subscribers to its end subscribe there.
+    pub fn task_moved(&mut self, tid: Tid, to: HostIndex, out: &mut Effects) {
+        self.watched_by.remove(&tid);
+        if to != self.own && self.once.iter().any(|(subject, _)| *subject == Subject::TaskExit(tid)) {
+            out.tell(to, DaemonMsg::WatchTask { tid });
+        }
+    }
+
     /// A host is out: exits of its tasks and its own departure, in the order in which they were asked for.
-    pub fn host_gone(&mut self, host: HostIndex, out: &mut Effects) {
+    pub fn host_gone(&mut self, host: HostIndex, places: &Places, out: &mut Effects) {
         // The keeper of groups lives as long as the machine.
         let is_its = |subject: &Subject, _: &_| {
-            subject.tid().host() == Some(host) && *subject != Subject::TaskExit(group::keeper())
+            places.find(subject.tid()) == Some(host) && *subject != Subject::TaskExit(group::keeper())
         };
         self.tell_where(is_its, out);
         self.watched_by.retain(|_, hosts| {
@@ -224,7 +252,8 @@ mod tests {
     fn a_subscriber_hears_once_of_each_end() {
         let (mut notifies, mut out) = (Notifies::new(HostIndex::MASTER), Effects::default());
         let ask = |notifies: &mut Notifies, request: &NotifyRequest, out: &mut _| {
-            notifies.on_request(SUBSCRIBER, request, |tid| tid != SUBSCRIBER, |_| true, out);
+            let known = (|tid| tid != SUBSCRIBER, |_| true);
+            notifies.on_request(SUBSCRIBER, request, known, &Places::default(), out);
         };
         ask(&mut notifies, &request(notify::TASK_EXIT, false, &[NEAR, FAR, FAR, SUBSCRIBER]), &mut out);
         assert_eq!(told(out), (vec![SUBSCRIBER.raw()], vec![FAR]), "one is not there; a daemon is told once");
@@ -241,13 +270,15 @@ mod tests {
         let (mut notifies, mut out) = (Notifies::new(HostIndex::MASTER), Effects::default());
         let host = FAR.host().unwrap();
         for (what, tid) in [(notify::HOST_DELETE, host.host_tid()), (notify::TASK_EXIT, FAR)] {
-            notifies.on_request(SUBSCRIBER, &request(what, false, &[tid]), |_| true, |_| true, &mut out);
+            let known = (|_| true, |_| true);
+            let asked = request(what, false, &[tid]);
+            notifies.on_request(SUBSCRIBER, &asked, known, &Places::default(), &mut out);
         }
         notifies.on_watch_task(host, NEAR, true, &mut out);
         notifies.on_watch_task(host, SUBSCRIBER, false, &mut out);
         assert_eq!(told(out), (vec![], vec![FAR, SUBSCRIBER]));
         let mut out = Effects::default();
-        notifies.host_gone(host, &mut out);
+        notifies.host_gone(host, &Places::default(), &mut out);
         notifies.task_gone(NEAR, &mut out);
         assert_eq!(told(out), (vec![host.host_tid().raw(), FAR.raw()], vec![]));
     }
@@ -262,12 +293,24 @@ mod tests {
             told(out).0
         };
         let ask = request(notify::HOST_ADD, false, &[]);
-        notifies.on_request(SUBSCRIBER, &ask, |_| true, |_| true, &mut Effects::default());
+        notifies.on_request(
+            SUBSCRIBER,
+            &ask,
+            (|_| true, |_| true),
+            &Places::default(),
+            &mut Effects::default(),
+        );
         assert_eq!(
             [hear(&mut notifies), hear(&mut notifies), hear(&mut notifies)],
             [vec![1], vec![1], vec![]]
         );
-        notifies.on_request(SUBSCRIBER, &ask, |_| true, |_| true, &mut Effects::default());
+        notifies.on_request(
+            SUBSCRIBER,
+            &ask,
+            (|_| true, |_| true),
+            &Places::default(),
+            &mut Effects::default(),
+        );
         notifies.forget(SUBSCRIBER);
         assert!(hear(&mut notifies).is_empty());
     }

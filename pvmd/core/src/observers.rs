@@ -5,6 +5,7 @@
 
 use super::effect::{Effect, Effects, Mark};
 use super::hosts::DELETED;
+use super::places::Places;
 use pvm_wire::calls::state::IncidentRequest;
 use pvm_wire::codes::{CONTEXT_TC, INCIDENT_TAG};
 use pvm_wire::daemon::{DaemonMsg, HostEntry};
@@ -53,6 +54,11 @@ impl Observers {
         }
     }
 
+    /// What a task of this host has asked for.
+    pub fn request(&self, tid: Tid) -> Option<IncidentRequest> {
+        self.local.get(&tid).copied()
+    }
+
     /// Newcomers have to report, too.
     pub fn hosts_added(&self, added: impl Iterator<Item = HostIndex>, out: &mut Effects) {
         if !self.local.is_empty() {
@@ -98,10 +104,10 @@ impl Observers {
     ///
     /// A report that was sent for an earlier observer may have come before, of a task that ended after the host had
     /// heard that nobody observes: nothing else would take that task back.
-    pub fn on_tasks_running(&mut self, host: HostIndex, tasks: Vec<(Tid, String)>) {
+    pub fn on_tasks_running(&mut self, host: HostIndex, tasks: Vec<(Tid, String)>, places: &Places) {
         if !self.local.is_empty() {
-            self.known.retain(|tid, _| tid.host() != Some(host));
-            self.known.extend(tasks.into_iter().filter(|(tid, _)| tid.host() == Some(host)));
+            self.known.retain(|tid, _| places.find(*tid) != Some(host));
+            self.known.extend(tasks.into_iter().filter(|(tid, _)| places.find(*tid) == Some(host)));
         }
     }
 
@@ -110,6 +116,11 @@ impl Observers {
         if !self.local.is_empty() {
             self.known.insert(tid, name);
         }
+    }
+
+    /// A task lives on this host now.
+    pub fn has_come(&mut self, tid: Tid) {
+        self.known.remove(&tid);
     }
 
     /// A task of another host is over.
@@ -131,12 +142,14 @@ impl Observers {
         &mut self,
         entry: &HostEntry,
         reason: &str,
+        places: &Places,
         reads: impl Fn(Tid) -> bool,
         out: &mut Effects,
     ) {
         self.remote.remove(&entry.index);
-        let (lost, known) =
-            std::mem::take(&mut self.known).into_iter().partition(|(tid, _)| tid.host() == Some(entry.index));
+        let (lost, known) = std::mem::take(&mut self.known)
+            .into_iter()
+            .partition(|(tid, _)| places.find(*tid) == Some(entry.index));
         self.known = known;
         if reason == DELETED {
             return;
@@ -193,7 +206,11 @@ mod tests {
         observers.add(OBSERVER, IncidentRequest { every_end: false }, &mut out);
         let mut end = |status, intended, reads: bool| {
             let mut out = Effects::default();
-            observers.on_tasks_running(host, vec![(FAR, "far".to_owned()), (OBSERVER, "lie".to_owned())]);
+            observers.on_tasks_running(
+                host,
+                vec![(FAR, "far".to_owned()), (OBSERVER, "lie".to_owned())],
+                &Places::default(),
+            );
             observers.on_task_over(FAR, status, intended, |_| reads, &mut out);
             reports(out)
         };
@@ -212,7 +229,7 @@ mod tests {
         observers.forget(OBSERVER, &mut out);
         observers.add(OBSERVER, IncidentRequest { every_end: true }, &mut out);
         observers.on_task_begun(FAR, "late".to_owned());
-        observers.on_tasks_running(FAR.host().unwrap(), Vec::new());
+        observers.on_tasks_running(FAR.host().unwrap(), Vec::new(), &Places::default());
         assert_eq!(observers.counts(), (1, 0, 0));
     }
 

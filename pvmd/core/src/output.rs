@@ -12,11 +12,13 @@ pub(crate) struct OutputStream {
     pub parent: i32,
     /// The beginning of a line for the log.
     pub line: Vec<u8>,
+    /// The task has moved, and writes on elsewhere.
+    pub goes_on: bool,
 }
 
 impl OutputStream {
     pub fn new(tid: Tid, sink: Sink, parent: i32) -> Self {
-        Self { tid, sink, parent, line: Vec::new() }
+        Self { tid, sink, parent, line: Vec::new(), goes_on: false }
     }
 
     /// Takes more text of a child whose output goes to the log; the lines that are complete, or long enough.

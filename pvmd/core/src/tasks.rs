@@ -6,6 +6,7 @@ use super::event::{ConnId, Cookie};
 use super::flow::Flow;
 use super::jobs::JobTask;
 use super::output::OutputStream;
+use super::places::Places;
 use super::spans;
 use super::spawn::Placed;
 use bytes::Bytes;
@@ -13,13 +14,16 @@ use pvm_wire::batch::BatchId;
 use pvm_wire::calls::enrolment::Introduction;
 use pvm_wire::calls::tasks::TaskRecord;
 use pvm_wire::coscheduling::Sent;
+use pvm_wire::daemon::Attempt;
 use pvm_wire::limits::REQUEST_MAX;
-use pvm_wire::spawn::Sink;
+use pvm_wire::spawn::{Sink, SpawnRequest, flags};
 use pvm_wire::tid::LOCAL_MAX;
+use pvm_wire::turn_rules::TurnRule;
 use pvm_wire::{FragmentHeader, HostIndex, Reassembler, Tid, codes::task_flags};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The last local part a task can have: the one after it is the keeper of groups'.
@@ -44,6 +48,14 @@ impl fmt::Display for Origin {
             Self::Itself => "started elsewhere",
         })
     }
+}
+
+/// Whether a task can move to another host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Movability {
+    Fixed,
+    /// Its program has said how its state is saved.
+    Movable,
 }
 
 /// A task, from the moment its process is asked for.
@@ -77,12 +89,19 @@ pub(super) struct Task {
     pub manager: bool,
     /// Its library is this system's.
     pub extended: bool,
+    pub movability: Movability,
+    /// It is to take the place of a task that moves here: in no list.
+    pub succeeds: Option<Attempt>,
+    /// What it was started as, if a spawn has started it.
+    pub started_as: Option<Arc<SpawnRequest>>,
     pub output: Sink,
     pub trace: Sink,
     /// Flags of the spawn.
     pub spawn_flags: i32,
     /// The policy of its spawns that name none, if it has one of its own.
     pub policy: String,
+    /// How its team takes turns, if the queue of its job says it.
+    pub turns: Option<TurnRule>,
     /// The host with which it ends.
     pub tied_to: Option<HostIndex>,
     /// Program, as it was asked for.
@@ -185,9 +204,26 @@ impl Task {
         }
     }
 
-    /// Whether it takes turns with others: our own children do, as a program that was started from a shell is not ours to stop.
+    /// Whether it is in lists: managers are not, nor what is to take the place of a task.
+    pub fn is_shown(&self) -> bool {
+        !self.manager && self.succeeds.is_none()
+    }
+
+    /// Whether it takes turns with others.
     pub fn takes_turns(&self) -> bool {
+        self.can_be_held() && self.turns != Some(TurnRule::None)
+    }
+
+    /// Whether it can be held: our own children can, as a program that was started from a shell is not ours to stop.
+    pub fn can_be_held(&self) -> bool {
         self.origin == Origin::Child && !self.manager && self.pid > 1 && self.ended.is_none()
+    }
+
+    /// Whether the matrix may move it, as far as the task is concerned: not if its spawner has named the host. Those of jobs begin again elsewhere
+    /// instead.
+    pub fn can_be_gathered(&self) -> bool {
+        let is_free = self.spawn_flags & flags::HOST == 0 && self.report.job().is_none();
+        is_free && self.movability == Movability::Movable && self.can_be_held()
     }
 
     /// Whether messages to it can still be received: not after it has left the machine.
@@ -230,8 +266,8 @@ impl Tasks {
     }
 
     /// A new task without process or connection; `None` if all ids are in use.
-    pub fn create(&mut self, announced: bool) -> Option<&mut Task> {
-        let tid = self.free_tid()?;
+    pub fn create(&mut self, announced: bool, places: &Places) -> Option<&mut Task> {
+        let tid = self.free_tid(places)?;
         let cookie = announced.then(|| self.free_cookie());
         if let Some(cookie) = cookie {
             self.by_cookie.insert(cookie, tid);
@@ -252,10 +288,14 @@ impl Tasks {
             adopted: Vec::new(),
             manager: false,
             extended: false,
+            movability: Movability::Fixed,
+            succeeds: None,
+            started_as: None,
             output: Sink::default(),
             trace: Sink::default(),
             spawn_flags: 0,
             policy: String::new(),
+            turns: None,
             tied_to: None,
             placed: None,
             name: OsString::new(),
@@ -269,8 +309,8 @@ impl Tasks {
     }
 
     /// Makes the record and the output stream of a process that is about to be started or adopted.
-    pub fn announce(&mut self, fill: impl FnOnce(&mut Task)) -> Option<(Tid, Cookie)> {
-        let task = self.create(true)?;
+    pub fn announce(&mut self, places: &Places, fill: impl FnOnce(&mut Task)) -> Option<(Tid, Cookie)> {
+        let task = self.create(true, places)?;
         fill(task);
         let (tid, cookie, is_ours) = (task.tid, task.cookie?, task.origin != Origin::Itself);
         let (stream, is_manager) = (OutputStream::new(tid, task.output, task.parent), task.manager);
@@ -300,6 +340,25 @@ impl Tasks {
         }
         self.managers -= usize::from(task.manager);
         Some(task)
+    }
+
+    /// A process that was to take the place of a task is that task from now on.
+    pub fn rename(&mut self, from: Tid, to: Tid) -> Option<&mut Task> {
+        let mut task = self.by_tid.remove(&from)?;
+        task.tid = to;
+        if let Some(cookie) = task.cookie {
+            self.by_cookie.insert(cookie, to);
+        }
+        let conns = task.conn.into_iter().chain(task.channel);
+        for conn in conns {
+            let Some(conn) = self.conns.get_mut(&conn) else { continue };
+            conn.state = match conn.state {
+                ConnState::Enrolled(_) => ConnState::Enrolled(to),
+                _ => ConnState::Inherited(to),
+            };
+            conn.span.record("tid", tracing::field::display(to));
+        }
+        Some(self.by_tid.entry(to).or_insert(task))
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Task> {
@@ -340,11 +399,12 @@ impl Tasks {
         }
     }
 
-    fn free_tid(&mut self) -> Option<Tid> {
+    /// An id that no task has, wherever it lives.
+    fn free_tid(&mut self, places: &Places) -> Option<Tid> {
         (0..LAST).find_map(|_| {
             let tid = self.host.task(self.next_local);
             self.next_local = if self.next_local == LAST { 1 } else { self.next_local + 1 };
-            (!self.by_tid.contains_key(&tid)).then_some(tid)
+            (!self.by_tid.contains_key(&tid) && !places.has(tid)).then_some(tid)
         })
     }
 
@@ -433,13 +493,13 @@ mod tests {
     #[test]
     fn ids_count_up_and_are_not_reused_before_the_wrap() {
         let mut table = Tasks::new(HostIndex::MASTER);
-        let first = table.create(true).unwrap().tid;
+        let first = table.create(true, &Places::default()).unwrap().tid;
         assert_eq!(first.bits(), 0x40001);
         table.remove(first);
-        assert_eq!(table.create(false).unwrap().tid.bits(), 0x40002);
+        assert_eq!(table.create(false, &Places::default()).unwrap().tid.bits(), 0x40002);
         table.next_local = LAST;
-        assert_eq!(table.create(false).unwrap().tid.local(), LAST);
-        assert_eq!(table.create(false).unwrap().tid.local(), 1);
-        assert_eq!(table.create(false).unwrap().tid.local(), 3, "2 is in use");
+        assert_eq!(table.create(false, &Places::default()).unwrap().tid.local(), LAST);
+        assert_eq!(table.create(false, &Places::default()).unwrap().tid.local(), 1);
+        assert_eq!(table.create(false, &Places::default()).unwrap().tid.local(), 3, "2 is in use");
     }
 }

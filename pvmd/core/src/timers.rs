@@ -65,6 +65,10 @@ pub(crate) enum Timer {
     JobTime(Tid),
     /// A job's task that was to end has had time for it.
     EndGrace(Tid),
+    /// A task that is to move has made no call in which it can.
+    Move(Tid),
+    /// Tasks that were to leave this host's owner are held now.
+    Vacate,
     /// The coscheduler's.
     Coscheduling(coscheduling::Timer),
 }
@@ -149,6 +153,8 @@ impl fmt::Display for Timer {
             Self::RowClock => write!(out, "ask for the master's clock"),
             Self::JobTime(tid) => write!(out, "time limit of {tid}"),
             Self::EndGrace(tid) => write!(out, "kill {tid}, which was to end"),
+            Self::Vacate => write!(out, "hold tasks that have not left the owner"),
+            Self::Move(tid) => write!(out, "time limit for {tid} to move"),
             Self::Coscheduling(coscheduling::Timer::SliceEnd(number)) => write!(out, "end of slice {number}"),
             Self::Coscheduling(coscheduling::Timer::Look(number)) => write!(out, "review of slice {number}"),
         }

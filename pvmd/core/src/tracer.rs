@@ -2,6 +2,7 @@
 //! has registered as (TM_TRACER), to whom all goes that goes to nobody else.
 
 use super::effect::{Effect, Effects, Mark};
+use super::places::Places;
 use pvm_wire::calls::roles::TracerTerms;
 use pvm_wire::daemon::DaemonMsg;
 use pvm_wire::events::{self, Datum, Event, Head, Writer};
@@ -72,8 +73,8 @@ impl Tracers {
         }
     }
 
-    pub fn host_gone(&mut self, host: HostIndex) {
-        self.registered.take_if(|tracer| tracer.tid().host() == Some(host));
+    pub fn host_gone(&mut self, host: HostIndex, places: &Places) {
+        self.registered.take_if(|tracer| places.find(tracer.tid()) == Some(host));
     }
 
     /// A spawn without sinks is the registered tracer's.

@@ -125,8 +125,10 @@ fn each_node_is_given_no_more_than_its_own_limit() {
     r.feed(Event::PeerLinked { host: HostIndex::MASTER });
     let tables = [1..=1, 2..=3].map(|hosts| HostTable::of(&hosts.map(entry).collect::<Vec<_>>()).unwrap());
     let [members, added] = tables;
-    let table =
-        [FromMaster::TableUpdate { serial: 1, members, added }, FromMaster::TableCommit { serial: 1 }];
+    let table = [
+        FromMaster::TableUpdate { serial: 1, members, added, moved: Vec::new() },
+        FromMaster::TableCommit { serial: 1 },
+    ];
     for message in table {
         r.order(message);
     }

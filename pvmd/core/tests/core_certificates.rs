@@ -55,7 +55,12 @@ fn table(hosts: std::ops::RangeInclusive<u32>) -> HostTable {
 fn slave() -> (Recorder, ConnId) {
     let mut r = Recorder::with(config(host(2)));
     r.feed(Event::PeerLinked { host: HostIndex::MASTER });
-    r.order(FromMaster::TableUpdate { serial: 1, members: table(1..=1), added: table(2..=3) });
+    r.order(FromMaster::TableUpdate {
+        serial: 1,
+        members: table(1..=1),
+        added: table(2..=3),
+        moved: Vec::new(),
+    });
     r.order(FromMaster::TableCommit { serial: 1 });
     assert!(matches!(r.asked_master(), ToMaster::TableAck { serial: 1, .. }));
     r.order(FromMaster::Deputies { hosts: [1, 2, 3].map(host).to_vec() });

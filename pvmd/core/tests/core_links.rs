@@ -29,7 +29,7 @@ fn slave() -> Recorder {
     let mut r = Recorder::with(config(host(2)));
     r.feed(Event::PeerLinked { host: HostIndex::MASTER });
     for message in [
-        FromMaster::TableUpdate { serial: 1, members: table(1..=1), added: table(2..=3) },
+        FromMaster::TableUpdate { serial: 1, members: table(1..=1), added: table(2..=3), moved: Vec::new() },
         FromMaster::TableCommit { serial: 1 },
     ] {
         r.order(message);
@@ -79,7 +79,12 @@ fn a_newcomer_is_heard_from_the_moment_it_is_announced() {
     r.feed(Event::PeerLinked { host: host(4) });
     assert!(matches!(r.told(), DaemonMsg::NoMember));
     assert!(matches!(r.action(), Action::Unlink { host: h } if h == host(4)));
-    let update = FromMaster::TableUpdate { serial: 2, members: HostTable::default(), added: table(4..=4) };
+    let update = FromMaster::TableUpdate {
+        serial: 2,
+        members: HostTable::default(),
+        added: table(4..=4),
+        moved: Vec::new(),
+    };
     r.order(update);
     assert!(matches!(r.asked_master(), ToMaster::TableAck { .. }));
     r.feed(Event::PeerLinked { host: host(4) });
@@ -177,7 +182,8 @@ fn a_link_stays_that_the_other_end_needs() {
 fn the_host_with_the_higher_index_leaves_when_it_is_asked() {
     let mut r = Recorder::with(config(host(3)));
     r.feed(Event::PeerLinked { host: HostIndex::MASTER });
-    let update = FromMaster::TableUpdate { serial: 1, members: table(1..=1), added: table(2..=3) };
+    let update =
+        FromMaster::TableUpdate { serial: 1, members: table(1..=1), added: table(2..=3), moved: Vec::new() };
     r.order(update);
     assert!(matches!(r.asked_master(), ToMaster::TableAck { .. }));
     r.feed(Event::PeerLinked { host: host(2) });

@@ -5,13 +5,13 @@
 use crate::io::guardian::Guardian;
 use crate::io::process::{self, Prompt};
 use crate::io::weights::Weights;
+use pvm_wire::turn_rules::Means;
 use pvmd_core::event::{Event, Work};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt::Debug;
 use std::io;
-use std::str::FromStr;
 use std::time::Duration;
 use tracing::{debug, info, warn};
 
@@ -77,74 +77,18 @@ impl Dispatcher for Stop {
     }
 }
 
-/// `PVM_COSCHEDULING`: by what means teams take turns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Means {
-    /// Priorities, if the host allows them, else weights, else none. Stopping shows, as timeouts go on: it has to be asked for.
-    #[default]
-    Auto,
-    /// None: waits in two phases are all there is.
-    Implicit,
-    /// Classes of the kernel's scheduler.
-    Priorities,
-    /// Weights of control groups.
-    Weights,
-    /// SIGSTOP and SIGCONT.
-    Stop,
-}
-
-impl FromStr for Means {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            "implicit" | "off" => Ok(Self::Implicit),
-            "priorities" => Ok(Self::Priorities),
-            "weights" => Ok(Self::Weights),
-            "stop" => Ok(Self::Stop),
-            _ => Err(()),
-        }
-    }
-}
-
-/// `PVM_COSCHEDULING`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Coscheduling {
-    /// The means.
-    pub means: Means,
-    /// Whether teams take turns by the rows of a matrix of the whole machine, if this host is the master.
-    pub has_rows: bool,
-}
-
-impl FromStr for Coscheduling {
-    type Err = ();
-
-    /// Means, or `dasic`, behind which means may follow.
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let means = match text.split_once(',') {
-            Some(("dasic", means)) => means.parse()?,
-            None if text == "dasic" => Means::Auto,
-            _ => return Ok(Self { means: text.parse()?, has_rows: false }),
-        };
-        if means == Means::Implicit { Err(()) } else { Ok(Self { means, has_rows: true }) }
-    }
-}
-
-impl Means {
-    /// What they are, if the host allows them.
-    pub fn dispatcher(self) -> Result<Box<dyn Dispatcher>, String> {
-        match self {
-            Self::Implicit => Err("PVM_COSCHEDULING says so".to_owned()),
-            Self::Stop => Ok(Box::new(Stop)),
-            Self::Weights => Ok(Box::new(Weights::delegated()?)),
-            Self::Auto | Self::Priorities if process::may_change_class() => Ok(Box::new(Priorities)),
-            Self::Priorities => Err(NO_WAY_BACK.to_owned()),
-            Self::Auto => match Weights::delegated() {
-                Ok(weights) => Ok(Box::new(weights)),
-                Err(reason) => Err(format!("{NO_WAY_BACK}, and {reason}")),
-            },
-        }
+/// What holds processes by these means, if the host allows them.
+pub fn by_means(means: Means) -> Result<Box<dyn Dispatcher>, String> {
+    match means {
+        Means::Implicit => Err("PVM_COSCHEDULING or the hostfile says so".to_owned()),
+        Means::Stop => Ok(Box::new(Stop)),
+        Means::Weights => Ok(Box::new(Weights::delegated()?)),
+        Means::Auto | Means::Priorities if process::may_change_class() => Ok(Box::new(Priorities)),
+        Means::Priorities => Err(NO_WAY_BACK.to_owned()),
+        Means::Auto => match Weights::delegated() {
+            Ok(weights) => Ok(Box::new(weights)),
+            Err(reason) => Err(format!("{NO_WAY_BACK}, and {reason}")),
+        },
     }
 }
 
@@ -196,7 +140,7 @@ impl Turns {
         match &self.active {
             Some((dispatcher, _)) => dispatcher.name(),
             None if self.is_given_up => "none",
-            None => self.means.dispatcher().map_or("none", |dispatcher| dispatcher.name()),
+            None => by_means(self.means).map_or("none", |dispatcher| dispatcher.name()),
         }
     }
 
@@ -257,7 +201,7 @@ impl Turns {
             return Ok(());
         }
         if self.active.is_none() {
-            let dispatcher = self.means.dispatcher().map_err(io::Error::other)?;
+            let dispatcher = by_means(self.means).map_err(io::Error::other)?;
             let guardian = Guardian::start(&self.guardian, dispatcher.name())?;
             info!(means = dispatcher.name(), "teams take turns");
             self.active = Some((dispatcher, guardian));

@@ -3,7 +3,7 @@
 //! The daemon writes a line for each process that it holds or frees; the end of the pipe is the end of the daemon. Another guardian, of
 //! a daemon that has started tasks, ends what those have started.
 
-use crate::io::dispatcher::{Dispatcher, Means};
+use crate::io::dispatcher::{Dispatcher, by_means};
 use crate::io::family::{self, Mark};
 use crate::io::process;
 use rustix::fs::OFlags;
@@ -74,7 +74,7 @@ pub fn run(means: &str) -> ExitCode {
     if let Some(mark) = means.strip_prefix(FAMILIES) {
         return guard_families(&Mark::of(mark));
     }
-    let Ok(Ok(mut dispatcher)) = means.parse().map(Means::dispatcher) else { return ExitCode::from(2) };
+    let Ok(Ok(mut dispatcher)) = means.parse().map(by_means) else { return ExitCode::from(2) };
     // What ends the daemon is not to end its guardian.
     let _ = rustix::process::setsid();
     process::ignore_endings();

@@ -319,6 +319,7 @@ mod tests {
             private_network: false,
             watched_max: 256,
             takes_silent: false,
+            means: None,
             has_rows: false,
         }
     }

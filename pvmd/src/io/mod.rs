@@ -62,6 +62,7 @@ pub mod probe;
 pub mod process;
 pub mod queues_file;
 mod room;
+pub mod scope;
 pub mod settings;
 pub mod slave;
 pub mod starter;

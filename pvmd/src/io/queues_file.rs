@@ -5,6 +5,7 @@ use pvm_sched::coallocation::Strategy;
 use pvm_sched::policy::{Policy, UnknownPolicy};
 use pvm_sched::queues::{Cluster, Configuration, HostState, Hours, Limits, Queue};
 use pvm_wire::quantity;
+use pvm_wire::turn_rules::{NoTurnRule, TurnRule};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 use std::collections::BTreeSet;
@@ -71,6 +72,8 @@ struct Entry {
     max_waiting_per_user: Option<usize>,
     #[serde(default, deserialize_with = "policy")]
     policy: Option<Policy>,
+    #[serde(default, deserialize_with = "turns")]
+    turns: Option<TurnRule>,
 }
 
 fn name<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
@@ -106,6 +109,11 @@ fn policy<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Policy>, D::Error
     named.map_err(|error: UnknownPolicy| D::Error::custom(format!("policy: {error}")))
 }
 
+fn turns<'de, D: Deserializer<'de>>(from: D) -> Result<Option<TurnRule>, D::Error> {
+    let name = String::deserialize(from)?;
+    name.parse().map(Some).map_err(|known: NoTurnRule| D::Error::custom(format!("turns: {name:?}: {known}")))
+}
+
 /// A part of all cores, as thousandths.
 fn part<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u16>, D::Error> {
     let part = f64::deserialize(from)?;
@@ -138,8 +146,8 @@ impl From<Entry> for Queue {
             load: entry.max_load,
             one_parallel: entry.one_parallel_job_per_host,
         };
-        let Entry { name, priority, aging, hosts, hours, preempts, coallocation, policy, .. } = entry;
-        Self { name, priority, aging, hosts, when, hours, preempts, coallocation, limits, policy }
+        let Entry { name, priority, aging, hosts, hours, preempts, coallocation, policy, turns, .. } = entry;
+        Self { name, priority, aging, hosts, when, hours, preempts, coallocation, limits, policy, turns }
     }
 }
 
@@ -287,6 +295,22 @@ mod tests {
             let queues =
                 parse(&FILE.replace("priority = 10", &format!("policy = \"{policy}\""))).unwrap().queues;
             assert_eq!((queues[0].policy, queues[1].policy), (Some(policy), None));
+        }
+    }
+
+    #[test]
+    fn a_queue_says_how_teams_of_its_jobs_take_turns() {
+        let with = |line: &str| parse(&FILE.replace("priority = 10", line));
+        for rule in TurnRule::ALL {
+            let queues = with(&format!("turns = \"{}\"", rule.name())).unwrap().queues;
+            assert_eq!((queues[0].turns, queues[1].turns), (Some(rule), None));
+        }
+        assert_eq!(
+            with("turns = \"dasic\"").expect_err("no rule"),
+            "line 4: turns: \"dasic\": teams take turns by \"rows\", by \"demand\" or not at all, \"none\""
+        );
+        for wrong in ["turns = \"\"", "turns = true", "turns = [\"rows\"]", "turn = \"rows\""] {
+            assert!(with(wrong).expect_err("a mistake").starts_with("line 4: "), "{wrong}");
         }
     }
 

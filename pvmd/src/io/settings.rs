@@ -1,15 +1,16 @@
 //! What the environment says, read once. docs/settings.md lists the variables.
 
 use crate::allocation::HostsFrom;
-use crate::io::dispatcher::Coscheduling;
 use crate::io::memory_watch::MemoryLimits;
 use crate::io::room;
+use crate::io::scope::Scope;
 use pvm_sched::policy::{Policy, UnknownPolicy};
 use pvm_wire::daemon::Blob;
 
 use pvm_wire::limits::{MAILBOX_BYTES, MAILBOX_ENTRIES, QUEUE_HIGH, QUEUE_LEAST, SHARED_MAX};
 use pvm_wire::owner::Ownership;
 use pvm_wire::quantity;
+use pvm_wire::turn_rules::{Coscheduling, NoMeans};
 use pvmd_core::hostfile::{SLICES, SLOTS, SuccessionRule};
 use pvmd_core::{Limits, Succession};
 use std::borrow::Cow;
@@ -128,6 +129,8 @@ pub struct Settings {
     pub coscheduling: Coscheduling,
     /// `PVM_MEMORY_LIMITS`.
     pub memory_limits: MemoryLimits,
+    /// `PVM_SCOPE`.
+    pub scope: Scope,
     /// `PVM_SLICE`.
     pub slice: Duration,
     /// `PVM_TASK_MANAGER`.
@@ -232,19 +235,21 @@ impl Settings {
             shared_max: number("PVM_SHM_MAX", SHARED_MAX, 0..=1 << 40)?,
             coscheduling: match text("PVM_COSCHEDULING")? {
                 None => Coscheduling::default(),
-                Some(value) => value.parse().map_err(|()| {
-                    error(
-                        "PVM_COSCHEDULING",
-                        &value,
-                        "must be auto, priorities, weights, stop, implicit, dasic or dasic,MEANS",
-                    )
-                })?,
+                Some(value) => value
+                    .parse()
+                    .map_err(|reason: NoMeans| error("PVM_COSCHEDULING", &value, reason.to_string()))?,
             },
             memory_limits: match text("PVM_MEMORY_LIMITS")? {
                 None => MemoryLimits::default(),
                 Some(value) => value
                     .parse()
                     .map_err(|()| error("PVM_MEMORY_LIMITS", &value, "must be auto, group or process"))?,
+            },
+            scope: match text("PVM_SCOPE")? {
+                None => Scope::default(),
+                Some(value) => {
+                    value.parse().map_err(|()| error("PVM_SCOPE", &value, "must be auto or none"))?
+                }
             },
             slice: number("PVM_SLICE", SLICE, SLICES).map(Duration::from_millis)?,
             is_dumpable: number("PVM_DUMPABLE", 0, 0..=1)? == 1,

@@ -16,6 +16,7 @@ use pvm_wire::codes::DAEMON_PROTOCOL;
 use pvm_wire::encoding::DataSignature;
 use pvm_wire::limits::SLAVE_CONFIG_MAX;
 use pvm_wire::slave::{Fingerprint, HostedLine, ReadyLine, SlaveConfig, SlaveConfigError};
+use pvm_wire::turn_rules::Coscheduling;
 use pvmd_core::hostfile::SuccessionRule;
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -110,7 +111,8 @@ pub fn override_settings(settings: &mut Settings, config: &SlaveConfig) {
     settings.set_slice(config.slice_milliseconds);
     settings.set_slots(config.slots);
     settings.policy = config.policy.parse().unwrap_or(settings.policy);
-    settings.coscheduling.has_rows = config.has_rows;
+    let means = config.means.unwrap_or(settings.coscheduling.means);
+    settings.coscheduling = Coscheduling { means, has_rows: config.has_rows };
     let silent = config.takes_silent;
     settings.succession = if silent { SuccessionRule::Silent } else { SuccessionRule::Proved };
 }

@@ -171,6 +171,7 @@ impl Starter {
             private_network: options.network == Some(Network::Private),
             watched_max: settings.watched_max,
             takes_silent: settings.succession == SuccessionRule::Silent,
+            means: options.coscheduling.map(|coscheduling| coscheduling.means),
             has_rows: settings.coscheduling.has_rows,
         })
     }

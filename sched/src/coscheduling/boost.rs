@@ -119,7 +119,12 @@ impl<T: Copy + Ord + Debug> Node<T> {
     /// Which of the ready `teams` is to run in the next slice: the one with the least on its account, so what messages have
     /// brought a team is taken from its slices; among equals the next after the one that runs.
     pub fn turn(&self, teams: &[T], ready: impl Fn(T) -> bool) -> Option<T> {
-        self.accounts.least(teams, self.running, ready)
+        self.turn_after(self.running, teams, ready)
+    }
+
+    /// The same, among equals the next after this one.
+    pub fn turn_after(&self, last: Option<T>, teams: &[T], ready: impl Fn(T) -> bool) -> Option<T> {
+        self.accounts.least(teams, last, ready)
     }
 
     /// Limits savings: a team that has not wanted the processor for a long time falls behind by a bounded time only.

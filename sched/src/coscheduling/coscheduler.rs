@@ -97,7 +97,7 @@ enum Then {
 ///
 /// With the [`Rows`] of a matrix ([`give_rows`](Self::give_rows)) it is not the accounts that say which teams have the turn: all teams of a row have it for a
 /// slice of a clock that hosts have agreed on. Where a row has no team here, the team with the least account uses the slice. What
-/// messages may do is the same, until the end of the slice.
+/// messages may do is the same, until the end of the slice. Teams that have no row share one, in which turns are as without rows.
 ///
 /// A team pays for the CPU time that its processes have used, in any team's turn, and for what the daemon has used to pass its
 /// messages on. Where processes that wait for their turn are stopped, nothing else uses the time that a team leaves: there a turn costs its time,
@@ -542,13 +542,21 @@ impl<T: Copy + Ord + Debug, H: Copy + Eq + Debug> Coscheduler<T, H> {
             return;
         };
         let in_row: Vec<T> = teams.iter().copied().filter(|&team| self.rotation.has_place(team)).collect();
-        let next = self.node.turn(&in_row, |team| Some(team) != left_out);
+        // Teams of other rows may leave them all behind, level with each other, so that the order decides.
+        let is_of_others = self.rotation.is_of_others();
+        let last = if is_of_others { self.rotation.last_other } else { self.node.running() };
+        let next = self.node.turn_after(last, &in_row, |team| Some(team) != left_out);
+        if is_of_others {
+            self.rotation.last_other = next.or(last);
+        }
         self.rotation.is_alternate = next.is_none();
         let next = next.or_else(|| self.node.turn(&teams, |team| Some(team) != left_out)).or(left_out);
         self.node.slice_began(slice.number, next);
         self.begin_slice();
         if !self.rotation.is_alternate {
-            self.decisions.extend(in_row.into_iter().map(Decision::TurnBegan));
+            let is_in_turn = |&team: &T| next == Some(team) || self.is_in_row(team);
+            let began: Vec<T> = in_row.into_iter().filter(is_in_turn).collect();
+            self.decisions.extend(began.into_iter().map(Decision::TurnBegan));
         }
     }
 
@@ -561,7 +569,8 @@ impl<T: Copy + Ord + Debug, H: Copy + Eq + Debug> Coscheduler<T, H> {
 
     /// Whether a team has the turn as one of the row that has its slice: no message has brought another team.
     fn is_in_row(&self, team: T) -> bool {
-        !self.rotation.is_alternate && !self.node.is_boosted() && self.rotation.has_place(team)
+        let is_free = self.rotation.is_alternate || self.rotation.is_of_others();
+        !is_free && !self.node.is_boosted() && self.rotation.has_place(team)
     }
 
     fn begin_slice(&mut self) {

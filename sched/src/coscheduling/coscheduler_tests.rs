@@ -316,6 +316,38 @@ fn new_rows_count_from_their_slice_on_and_without_rows_accounts_do() {
 }
 
 #[test]
+fn teams_without_a_row_share_one_by_their_accounts_and_messages() {
+    let mut world = World::new(1, true);
+    let rows = rows(2, &[('A', &[0])]).expect("rows").with_others(Some(1));
+    world.scheduler.give_rows(Some(rows));
+    ('A'..='C').zip(1..).for_each(|(team, pid)| world.join(team, pid));
+    world.pass(SLICE * 4);
+    let mut had = Vec::new();
+    // Team A has so much more that the savings of the others are limited, again and again.
+    for _ in 0..40 {
+        assert_eq!((world.running(), world.scheduler.row()), (vec![1], Some(0)));
+        world.pass(SLICE);
+        assert_eq!((world.running().len(), world.scheduler.row()), (1, Some(1)));
+        let running = ['A', 'B', 'C'][world.running()[0] as usize - 1];
+        let others = ['B', 'C'].map(|team| world.scheduler.has_turn(Some(team)));
+        assert_eq!(others, ['B', 'C'].map(|team| team == running), "one has the turn");
+        had.push(running);
+        world.pass(SLICE);
+    }
+    assert_ne!(had[0], 'A');
+    assert!(
+        had.windows(2).all(|slices| slices[0] != slices[1]),
+        "each has every second of their slices: {had:?}"
+    );
+    world.pass(SLICE);
+    let (waits, count) = (if world.running() == [2] { 'C' } else { 'B' }, world.scheduler.epoch().count);
+    world.message(waits, count - 1);
+    assert!(!world.scheduler.has_turn(Some(waits)), "of an earlier slice");
+    world.message(waits, count);
+    assert!(world.scheduler.has_turn(Some(waits)), "of the same slice, and a host with a higher number");
+}
+
+#[test]
 fn where_cores_suffice_rows_hold_no_process() {
     let mut world = World::new(2, true);
     world.scheduler.give_rows(rows(2, &[('A', &[0]), ('B', &[1])]));

@@ -18,6 +18,8 @@ pub struct Rows<T> {
     /// Number of the first slice for which they count.
     first: u64,
     teams: BTreeMap<T, BTreeSet<u32>>,
+    /// The row of all other teams, if they have one of their own.
+    others: Option<u32>,
 }
 
 /// A slice of the agreed clock.
@@ -36,7 +38,13 @@ impl<T: Copy + Ord> Rows<T> {
     /// there is no row or no slice.
     pub fn new(count: u32, slice: Duration, first: u64, teams: BTreeMap<T, BTreeSet<u32>>) -> Option<Self> {
         let slice = u64::try_from(slice.as_nanos()).ok().filter(|&slice| slice > 0)?;
-        (count > 0).then_some(Self { count, slice, first, teams })
+        (count > 0).then_some(Self { count, slice, first, teams, others: None })
+    }
+
+    /// The same, with a row for all teams that have no place in any.
+    #[must_use]
+    pub fn with_others(self, others: Option<u32>) -> Self {
+        Self { others, ..self }
     }
 
     /// The slice at this time of the host's clock, with the agreed clock ahead of it by this number of nanoseconds.
@@ -53,9 +61,9 @@ impl<T: Copy + Ord> Rows<T> {
         slice.number >= self.first
     }
 
-    /// Whether a team has a place in a row. One that has none in any is in the first.
+    /// Whether a team has a place in a row. One that has none in any is in the row of other teams, or else in the first.
     pub fn has(&self, row: u32, team: T) -> bool {
-        self.teams.get(&team).map_or(row == 0, |rows| rows.contains(&row))
+        self.teams.get(&team).map_or(row == self.others.unwrap_or(0), |rows| rows.contains(&row))
     }
 }
 
@@ -71,11 +79,13 @@ pub(super) struct Rotation<T> {
     pub row: Option<u32>,
     /// That row has no team here, or its teams wait: another team uses the slice.
     pub is_alternate: bool,
+    /// The team that had the last slice of other teams.
+    pub last_other: Option<T>,
 }
 
 impl<T> Default for Rotation<T> {
     fn default() -> Self {
-        Self { rows: None, next: None, ahead: 0, row: None, is_alternate: false }
+        Self { rows: None, next: None, ahead: 0, row: None, is_alternate: false, last_other: None }
     }
 }
 
@@ -103,6 +113,11 @@ impl<T: Copy + Ord> Rotation<T> {
     /// The slice of the agreed clock, if there are rows.
     pub fn slice(&self, now: Duration) -> Option<Slice> {
         self.rows.as_ref().map(|rows| rows.slice(now, self.ahead))
+    }
+
+    /// Whether the slice is that of other teams. They do not have it together: it is as without rows.
+    pub fn is_of_others(&self) -> bool {
+        self.row.is_some() && self.rows.as_ref().is_some_and(|rows| rows.others == self.row)
     }
 
     /// Whether a team has a place in the row that has its slice.
@@ -147,6 +162,10 @@ mod tests {
             |row: u32| ['A', 'B', 'C'].into_iter().filter(|&team| rows.has(row, team)).collect::<String>();
         assert_eq!([0, 1, 2].map(of), ["AC", "B", "B"]);
         assert!(!rows.counts_in(rows.slice(SLICE * 4, 0)) && rows.counts_in(rows.slice(SLICE * 5, 0)));
+        let rows = rows.with_others(Some(2));
+        let of =
+            |row: u32| ['A', 'B', 'C'].into_iter().filter(|&team| rows.has(row, team)).collect::<String>();
+        assert_eq!([0, 1, 2].map(of), ["A", "B", "BC"], "others have a row of their own");
     }
 
     #[test]

@@ -1,20 +1,31 @@
-//! The matrix of a live machine, in which a process stays on its host.
+//! The matrix of a machine, by which all its hosts take turns.
 //!
 //! The processors of a host are its columns, and a process of the host can run on each of them. So of a row it matters only how
-//! many processes of a team it has on each host. The operations are those of [`Matrix`](super::Matrix) as far as they change the row of a
-//! process and not its host: on a machine of one host both have the same rows.
+//! many processes of a team it has on each host. Whether a process can get a place on another host is a matter of the [`Rules`]. Where it
+//! can, the operations are the paper's; where it stays on its host, they are these as far as they change the row of a process and not its
+//! host. On a machine of one host both give the same rows.
 //!
 //! | source | here |
 //! |---|---|
-//! | initial scheduling | [`Live::set`]: the first row with room for the team on its hosts, otherwise a new one |
-//! | growing | [`Live::join`]: new teams use the new columns |
-//! | shrinking | [`Live::leave`]: the columns go, and what ran there with them |
-//! | filling | [`Live::set`], [`Live::leave`]: of rows that have lost processes |
+//! | `P'`, `Q'` | [`Live::processors`], [`Live::rows`] |
+//! | `λ` | [`Live::idleness`] |
+//! | team table: status, allocated rows | [`Live::row_of_all`], [`Live::rows_of`] |
+//! | `process-team-vector` | [`Live::team_vector`] |
+//! | initial scheduling | [`Live::start`] of a team for which hosts are sought; [`Live::set`] of one that has them: the first row with room on its hosts, otherwise a new one |
+//! | growing | [`Live::join_all`] |
+//! | shrinking | [`Live::take_back`] of hosts whose owners are back; [`Live::leave`] of a host that is lost, and what ran there with it |
+//! | filling | [`Live::end_team`], [`Live::set`], [`Live::leave`]: of rows that have lost processes |
 //! | packing | [`Live::sweep`] |
+//! | alternate selection | [`Live::column`]: what a processor can choose from |
 
-use super::operations::{PACKING_THRESHOLD, TRIES};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
+
+/// Packing is worth its migrations when more than this part of the process space is idle (the paper's 30 %).
+pub const PACKING_THRESHOLD: f64 = 0.3;
+
+/// Packing tries this many ways to find room for the teams of a row: all there are, if they are few.
+pub(super) const TRIES: u32 = 1000;
 
 /// Most rows. A team for which there is no room in them has no place until there is.
 pub const ROWS_MAX: usize = 256;
@@ -25,28 +36,62 @@ pub type Counts<H> = BTreeMap<H, u32>;
 /// A row: how many processes of each team it has on each host.
 type Row<T, H> = BTreeMap<T, Counts<H>>;
 
-/// The matrix of a live machine. A host is any `H`, a team is named by any `T`.
+/// What the operations may do with a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rules {
+    /// It stays on its host, and gets other rows there: a live machine.
+    #[default]
+    Staying,
+    /// It gets any place, on another host too: the paper.
+    Moving,
+    /// It gets a place on another host if its own is taken back, and nothing else changes: what the paper's balancing is compared with.
+    Unbalanced,
+}
+
+/// Processes of a team are to go to another host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Move<T, H> {
+    /// Their team.
+    pub team: T,
+    /// The host that they are on.
+    pub from: H,
+    /// The host that has places for them.
+    pub to: H,
+    /// How many.
+    pub processes: u32,
+}
+
+/// The matrix of a machine. A host is any `H`, a team is named by any `T`.
 #[derive(Clone, Debug)]
 pub struct Live<T, H> {
+    pub(super) rules: Rules,
     /// The processors of each host.
-    hosts: Counts<H>,
-    rows: Vec<Row<T, H>>,
+    pub(super) hosts: Counts<H>,
+    pub(super) rows: Vec<Row<T, H>>,
     /// Processors of each host that each row uses.
-    used: Vec<Counts<H>>,
+    pub(super) used: Vec<Counts<H>>,
     /// The processes that there are, with or without a place.
-    teams: BTreeMap<T, Counts<H>>,
+    pub(super) teams: BTreeMap<T, Counts<H>>,
     /// Teams of which not all processes have a place.
-    waiting: BTreeSet<T>,
+    pub(super) waiting: BTreeSet<T>,
+    /// Moves that have not been asked for.
+    pub(super) moves: Vec<Move<T, H>>,
 }
 
 impl<T, H> Default for Live<T, H> {
     fn default() -> Self {
-        let (hosts, rows, used) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { hosts, rows, used, teams: BTreeMap::new(), waiting: BTreeSet::new() }
+        let (hosts, teams, waiting) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        let (rules, rows, used, moves) = (Rules::Staying, Vec::new(), Vec::new(), Vec::new());
+        Self { rules, hosts, rows, used, teams, waiting, moves }
     }
 }
 
 impl<T: Clone + Ord + Debug, H: Copy + Ord + Debug> Live<T, H> {
+    /// A machine without hosts, whose processes are under these rules.
+    pub fn new(rules: Rules) -> Self {
+        Self { rules, ..Self::default() }
+    }
+
     /// The hosts and their processors.
     pub fn hosts(&self) -> &Counts<H> {
         &self.hosts
@@ -80,12 +125,35 @@ impl<T: Clone + Ord + Debug, H: Copy + Ord + Debug> Live<T, H> {
         self.teams.iter().filter(move |(_, counts)| counts.contains_key(&host)).map(|(team, _)| team)
     }
 
+    /// The places of a host: their row, their team, and how many. What a processor of the host runs in a slice is one of these of its row or, if there
+    /// is none or none gets on, of any other.
+    pub fn column(&self, host: H) -> Vec<(usize, &T, u32)> {
+        let rows = self.rows.iter().enumerate();
+        rows.flat_map(|(at, row)| {
+            row.iter().filter_map(move |(team, counts)| Some((at, team, *counts.get(&host)?)))
+        })
+        .collect()
+    }
+
+    /// A host reports what it has: its processors, none if it is not there for the teams, and its processes of each team.
+    pub fn report(&mut self, host: H, processors: u32, counts: &BTreeMap<T, u32>) {
+        if processors == 0 {
+            return self.leave(host);
+        }
+        self.join(host, processors);
+        let ended = |team: &&T| !counts.contains_key(*team);
+        let ended: Vec<T> = self.teams_of(host).filter(ended).cloned().collect();
+        for team in ended {
+            self.set(host, &team, 0);
+        }
+        for (team, &count) in counts {
+            self.set(host, team, count);
+        }
+    }
+
     /// A host is there with this number of processors, at least one.
     pub fn join(&mut self, host: H, processors: u32) {
-        if self.hosts.get(&host).is_some_and(|&known| known != processors) {
-            self.leave(host);
-        }
-        self.hosts.insert(host, processors.max(1));
+        self.join_all([(host, processors)]);
     }
 
     /// A host has gone, and its processes with it.
@@ -106,7 +174,7 @@ impl<T: Clone + Ord + Debug, H: Copy + Ord + Debug> Live<T, H> {
         }
         let before = self.teams.get(team).and_then(|counts| counts.get(&host)).copied().unwrap_or(0);
         let lost = if processes > before {
-            self.start(team, host, processes - before)
+            self.add_to(team, host, processes - before)
         } else {
             self.end(team, host, before - processes)
         };
@@ -114,21 +182,23 @@ impl<T: Clone + Ord + Debug, H: Copy + Ord + Debug> Live<T, H> {
     }
 
     /// All rows have had their turn. Packing: if more than [`PACKING_THRESHOLD`] is idle, teams come together in their key rows as far as
-    /// these have room, and each row is deleted whose teams all fit into idle places of other rows.
-    pub fn sweep(&mut self) {
-        if self.idleness() <= PACKING_THRESHOLD {
-            return;
+    /// these have room, and each row is deleted whose teams all fit into idle places of other rows. Says whether that changed a row.
+    pub fn sweep(&mut self) -> bool {
+        if self.idleness() <= PACKING_THRESHOLD || self.rules == Rules::Unbalanced {
+            return false;
         }
+        let before = self.rows.clone();
         let teams: Vec<T> = self.teams.keys().cloned().collect();
         for team in &teams {
-            self.gather(team);
+            self.gather(team, None);
         }
         self.drop_empty_rows();
         let mut row = 0;
         while row < self.rows.len() {
             if let Some(plan) = self.plan_without(row) {
                 for (team, to) in plan {
-                    self.shift(&team, row, to);
+                    let counts = self.take(&team, row);
+                    self.settle(vec![(team, counts)], to, None);
                 }
                 self.drop_empty_rows();
             } else {
@@ -136,16 +206,17 @@ impl<T: Clone + Ord + Debug, H: Copy + Ord + Debug> Live<T, H> {
             }
         }
         self.place_waiting();
+        self.rows != before
     }
 
     /// More processes of a team: in a row that it has if there is room, otherwise the whole team is placed anew. Says which rows have lost
     /// processes.
-    fn start(&mut self, team: &T, host: H, more: u32) -> BTreeSet<usize> {
+    fn add_to(&mut self, team: &T, host: H, more: u32) -> BTreeSet<usize> {
         *self.teams.entry(team.clone()).or_default().entry(host).or_insert(0) += more;
         let more = Counts::from([(host, more)]);
         let own = self.own_rows(team);
         if !self.waiting.contains(team)
-            && let Some(&row) = own.iter().find(|&&row| self.has_room(row, &more))
+            && let Some(&row) = own.iter().find(|&&row| self.has_places(row, &more))
         {
             self.put(team, row, &more);
             return BTreeSet::new();
@@ -168,7 +239,7 @@ impl<T: Clone + Ord + Debug, H: Copy + Ord + Debug> Live<T, H> {
         while !rest.is_empty() {
             let part: Counts<H> =
                 rest.iter().map(|(&host, &count)| (host, count.min(self.hosts[&host]))).collect();
-            let row = (0..self.rows.len()).find(|&row| self.has_room(row, &part));
+            let row = (0..self.rows.len()).find(|&row| self.has_places(row, &part));
             let Some(row) = row.or_else(|| self.add_row()) else {
                 self.waiting.insert(team.clone());
                 return;
@@ -178,14 +249,14 @@ impl<T: Clone + Ord + Debug, H: Copy + Ord + Debug> Live<T, H> {
         }
     }
 
-    fn place_waiting(&mut self) {
+    pub(super) fn place_waiting(&mut self) {
         for team in self.waiting.clone() {
             self.place(&team);
         }
     }
 
     /// Processes of a team on a host have ended, those outside its key row first. Says which rows have lost processes.
-    fn end(&mut self, team: &T, host: H, fewer: u32) -> BTreeSet<usize> {
+    pub(super) fn end(&mut self, team: &T, host: H, fewer: u32) -> BTreeSet<usize> {
         let mut lost = BTreeSet::new();
         let Some(counts) = self.teams.get_mut(team) else { return lost };
         subtract(counts, Some(&Counts::from([(host, fewer)])));
@@ -201,9 +272,7 @@ impl<T: Clone + Ord + Debug, H: Copy + Ord + Debug> Live<T, H> {
             let part = over.min(placed(self, row));
             if part > 0 {
                 over -= part;
-                let mut rest = self.take(team, row);
-                subtract(&mut rest, Some(&Counts::from([(host, part)])));
-                self.put(team, row, &rest);
+                self.lift(team, row, &Counts::from([(host, part)]));
                 lost.insert(row);
             }
         }
@@ -212,74 +281,78 @@ impl<T: Clone + Ord + Debug, H: Copy + Ord + Debug> Live<T, H> {
 
     /// Filling of rows that have lost processes: one that is empty is deleted; into one that is not go all processes of another row for
     /// which it has room, and that row is deleted.
-    fn fill(&mut self, lost: &BTreeSet<usize>) {
-        for &row in lost {
+    pub(super) fn fill(&mut self, lost: &BTreeSet<usize>) {
+        let is_balanced = self.rules != Rules::Unbalanced;
+        for &row in lost.iter().filter(|_| is_balanced) {
             let fits = |&other: &usize| {
-                other != row && !self.rows[other].is_empty() && self.has_room(row, &self.used[other])
+                other != row && !self.rows[other].is_empty() && self.has_room(row, &self.used[other], None)
             };
             if !self.rows[row].is_empty()
                 && let Some(other) = (0..self.rows.len()).find(fits)
             {
                 let teams: Vec<T> = self.rows[other].keys().cloned().collect();
-                for team in teams {
-                    self.shift(&team, other, row);
-                }
+                let parts = teams.into_iter().map(|team| (team.clone(), self.take(&team, other))).collect();
+                self.settle(parts, row, None);
             }
         }
         self.drop_empty_rows();
         self.place_waiting();
     }
 
-    /// Brings a team together in its key row, if there is room for all of its remainder.
-    fn gather(&mut self, team: &T) {
+    /// Brings a team together in its key row, there on these hosts only if any are named, if there is room for all of its remainder.
+    pub(super) fn gather(&mut self, team: &T, onto: Option<&BTreeSet<H>>) {
         let own = self.own_rows(team);
         let Some((&key, others)) = own.split_first() else { return };
         let mut rest = Counts::new();
         for &row in others {
             add(&mut rest, &self.rows[row][team]);
         }
-        if self.has_room(key, &rest) {
+        if self.has_room(key, &rest, onto) {
             for &row in others {
-                self.shift(team, row, key);
+                self.take(team, row);
             }
+            self.settle(vec![(team.clone(), rest)], key, onto);
         }
     }
 
     /// Another row for each team in `row`, if all find one.
-    fn plan_without(&self, row: usize) -> Option<Vec<(T, usize)>> {
-        let hosts: Vec<H> = self.used[row].keys().copied().collect();
-        let idle = |other: usize| -> Vec<u32> {
-            hosts.iter().map(|&host| if other == row { 0 } else { self.free(other, host) }).collect()
+    pub(super) fn plan_without(&self, row: usize) -> Option<Vec<(T, usize)>> {
+        let is_moving = self.rules == Rules::Moving;
+        // Where a process can go to any host, all places of a row are equal.
+        let hosts: Vec<H> = if is_moving { &self.hosts } else { &self.used[row] }.keys().copied().collect();
+        let measure = |of: &dyn Fn(H) -> u32| -> Vec<u32> {
+            let each = hosts.iter().map(|&host| of(host));
+            if is_moving { vec![each.sum()] } else { each.collect() }
         };
+        let idle = |other: usize| measure(&|host| if other == row { 0 } else { self.free(other, host) });
         let mut idle: Vec<Vec<u32>> = (0..self.rows.len()).map(idle).collect();
         let mut teams: Vec<(&T, &Counts<H>)> = self.rows[row].iter().collect();
         teams.sort_by_key(|(_, counts)| std::cmp::Reverse(total(counts)));
-        let part = |counts: &Counts<H>| -> Vec<u32> {
-            hosts.iter().map(|host| counts.get(host).copied().unwrap_or(0)).collect()
-        };
+        let part = |counts: &Counts<H>| measure(&|host| counts.get(&host).copied().unwrap_or(0));
         let parts: Vec<Vec<u32>> = teams.iter().map(|(_, counts)| part(counts)).collect();
         let rows = room_for(&parts, &mut idle, &mut { TRIES })?;
         Some(teams.into_iter().map(|(team, _)| team.clone()).zip(rows).collect())
     }
 
     /// The rows that a team is in; first its key row, which holds most of it, the first of equals.
-    fn own_rows(&self, team: &T) -> Vec<usize> {
+    pub(super) fn own_rows(&self, team: &T) -> Vec<usize> {
         let holds = |row: usize| self.rows[row].get(team).map_or(0, total);
         let mut rows: Vec<usize> = (0..self.rows.len()).filter(|&row| holds(row) > 0).collect();
         rows.sort_by_key(|&row| std::cmp::Reverse(holds(row)));
         rows
     }
 
-    fn free(&self, row: usize, host: H) -> u32 {
+    pub(super) fn free(&self, row: usize, host: H) -> u32 {
         let of = |counts: &Counts<H>| counts.get(&host).copied().unwrap_or(0);
         of(&self.hosts) - of(&self.used[row])
     }
 
-    fn has_room(&self, row: usize, counts: &Counts<H>) -> bool {
+    /// Whether a row has room for processes on their hosts.
+    pub(super) fn has_places(&self, row: usize, counts: &Counts<H>) -> bool {
         counts.iter().all(|(&host, &count)| count <= self.free(row, host))
     }
 
-    fn add_row(&mut self) -> Option<usize> {
+    pub(super) fn add_row(&mut self) -> Option<usize> {
         (self.rows.len() < ROWS_MAX).then(|| {
             self.rows.push(BTreeMap::new());
             self.used.push(BTreeMap::new());
@@ -287,25 +360,27 @@ impl<T: Clone + Ord + Debug, H: Copy + Ord + Debug> Live<T, H> {
         })
     }
 
-    fn put(&mut self, team: &T, row: usize, counts: &Counts<H>) {
+    pub(super) fn put(&mut self, team: &T, row: usize, counts: &Counts<H>) {
         if !counts.is_empty() {
             add(self.rows[row].entry(team.clone()).or_default(), counts);
             add(&mut self.used[row], counts);
         }
     }
 
-    fn take(&mut self, team: &T, row: usize) -> Counts<H> {
+    pub(super) fn take(&mut self, team: &T, row: usize) -> Counts<H> {
         let counts = self.rows[row].remove(team).unwrap_or_default();
         subtract(&mut self.used[row], Some(&counts));
         counts
     }
 
-    fn shift(&mut self, team: &T, from: usize, to: usize) {
-        let counts = self.take(team, from);
-        self.put(team, to, &counts);
+    /// Some processes of a team lose their places in a row.
+    pub(super) fn lift(&mut self, team: &T, row: usize, counts: &Counts<H>) {
+        let mut rest = self.take(team, row);
+        subtract(&mut rest, Some(counts));
+        self.put(team, row, &rest);
     }
 
-    fn drop_empty_rows(&mut self) {
+    pub(super) fn drop_empty_rows(&mut self) {
         self.used.retain(|used| !used.is_empty());
         self.rows.retain(|row| !row.is_empty());
     }
@@ -351,18 +426,18 @@ impl<T: Clone + Ord + Debug, H: Copy + Ord + Debug> Live<T, H> {
     }
 }
 
-fn total<H>(counts: &Counts<H>) -> u64 {
+pub(super) fn total<H>(counts: &Counts<H>) -> u64 {
     counts.values().map(|&count| u64::from(count)).sum()
 }
 
-fn add<H: Copy + Ord>(counts: &mut Counts<H>, more: &Counts<H>) {
+pub(super) fn add<H: Copy + Ord>(counts: &mut Counts<H>, more: &Counts<H>) {
     for (&host, &count) in more {
         let sum = counts.entry(host).or_insert(0);
         *sum = sum.saturating_add(count);
     }
 }
 
-fn subtract<H: Copy + Ord>(counts: &mut Counts<H>, fewer: Option<&Counts<H>>) {
+pub(super) fn subtract<H: Copy + Ord>(counts: &mut Counts<H>, fewer: Option<&Counts<H>>) {
     for (host, fewer) in fewer.into_iter().flatten() {
         if let Some(count) = counts.get_mut(host) {
             *count = count.saturating_sub(*fewer);

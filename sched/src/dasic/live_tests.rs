@@ -1,5 +1,5 @@
 use super::*;
-use crate::dasic::Matrix;
+use crate::dasic::matrix::Matrix;
 use proptest::prelude::*;
 
 /// The rows in words: `A1 A2` is a row with a process of team A on hosts 1 and 2.
@@ -173,7 +173,9 @@ proptest! {
             match kind {
                 0 => live.leave(host),
                 1 | 2 => live.join(host, count),
-                3 => live.sweep(),
+                3 => {
+                    live.sweep();
+                }
                 _ => live.set(host, &team, count),
             }
             live.check().unwrap();

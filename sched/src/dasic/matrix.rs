@@ -1,4 +1,4 @@
-//! The process space with its vectors and the team table (section 3.1).
+//! The process space with its vectors and the team table (section 3.1), place by place: what [`Live`](super::Live) is compared with.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

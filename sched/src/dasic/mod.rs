@@ -5,30 +5,23 @@
 //! slices, run in turn on all processors at once (Ousterhout's matrix method). A team is a set of processes that
 //! communicate, and is coscheduled if all of it is in one row.
 //!
-//! | source | here |
-//! |---|---|
-//! | `P'`, `Q'` | [`Matrix::processors`], [`Matrix::rows`] |
-//! | `allocation-vector`, `scheduling-vector`, `idle-vector` | [`Matrix::allocation`], [`Matrix::scheduling`], [`Matrix::idle`] |
-//! | `λ` | [`Matrix::idleness`] |
-//! | team table: size, status, allocated rows | [`Matrix::team`], [`Team`] |
-//! | `process-team-vector` | [`Matrix::team_vector`] |
-//! | initial scheduling, growing, shrinking | [`Matrix::start`], [`Matrix::grow`], [`Matrix::shrink`] |
-//! | filling, packing | [`Matrix::end`], [`Matrix::pack`] |
-//! | alternate selection | [`Matrix::alternate`] |
-//!
-//! Every operation returns what it wants done, process by process, for a live system to carry out. Rows are numbered
-//! from 0 here, from 1 in the paper.
-//!
-//! [`Live`] is the matrix of a machine whose processes do not move between hosts: what the daemons use.
+//! [`Live`] is this matrix, as the master's daemon and `pvm sim dasic` drive it. Under [`Rules::Moving`] its operations are the paper's, which tests
+//! compare with a matrix that has a place for each process, as the paper describes it. Under [`Rules::Staying`], those of the daemons, processes stay on their
+//! hosts, but for those that [`Live::gathering`] names. Rows are numbered from 0 here, from 1 in the paper.
 
+mod gathering;
 mod live;
+#[cfg(test)]
 mod matrix;
+mod moving;
+#[cfg(test)]
 mod operations;
 
-pub use live::{Counts, Live, ROWS_MAX};
-pub use matrix::{Matrix, Move, Process, Slot, Status, Team};
-pub use operations::{Error, PACKING_THRESHOLD};
+pub use live::{Counts, Live, Move, PACKING_THRESHOLD, ROWS_MAX, Rules};
+pub use moving::Error;
 
+#[cfg(test)]
+mod moving_tests;
 #[cfg(test)]
 mod small;
 #[cfg(test)]

@@ -1,28 +1,10 @@
-//! The operations on the process space (section 3.2).
+//! The operations on the process space (section 3.2), place by place: what [`Live`](super::Live) is compared with.
 
+use super::live::{PACKING_THRESHOLD, TRIES};
 use super::matrix::{Matrix, Move, Process, Slot, Status};
+use super::moving::Error;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-
-/// Packing is worth its migrations when more than this part of the process space is idle (the paper's 30 %).
-pub const PACKING_THRESHOLD: f64 = 0.3;
-
-/// Packing tries this many ways to find room for the teams of a row: all there are, if they are few.
-pub(super) const TRIES: u32 = 1000;
-
-/// Why an operation was refused. The process space is as it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
-    /// There would be processes and no processor.
-    #[error("no processor is left for the processes")]
-    NoProcessor,
-    /// There is a team of this name.
-    #[error("there is a team of this name")]
-    TeamExists,
-    /// A team has at least one process.
-    #[error("a team needs a process")]
-    EmptyTeam,
-}
 
 impl<H: Copy + Ord + Debug> Matrix<H> {
     /// Initial scheduling: the first row with room for the whole team, otherwise a new one. A team larger than `P'` has

@@ -1,7 +1,8 @@
 //! Small cases, compared with all that could have been done.
 
+use super::PACKING_THRESHOLD;
+use super::matrix::{Matrix, Status};
 use super::tests::picture;
-use super::*;
 use proptest::prelude::*;
 
 /// Teams of these sizes, as few rows as can be: all ways to put them into rows, each team in one.

@@ -1,4 +1,5 @@
-use super::*;
+use super::Error;
+use super::matrix::{Matrix, Move, Process, Slot, Status};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 

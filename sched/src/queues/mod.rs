@@ -41,6 +41,7 @@ use hosts::Node;
 use order::Owner;
 use pvm_wire::loads::LoadVector;
 use pvm_wire::tuned;
+use pvm_wire::turn_rules::TurnRule;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -187,6 +188,16 @@ impl<H: Copy + Ord> Scheduler<H> {
     /// The policy of a job's queue, if it has one.
     pub fn policy_of(&self, id: u64) -> Option<Policy> {
         self.queue(&self.jobs.get(&id)?.queue)?.1.policy
+    }
+
+    /// How the teams of a job take turns, if its queue says it.
+    pub fn turns_of(&self, id: u64) -> Option<TurnRule> {
+        self.queue(&self.jobs.get(&id)?.queue)?.1.turns
+    }
+
+    /// Whether the machine makes a matrix for teams of some queue.
+    pub fn wants_rows(&self) -> bool {
+        self.with.queues.iter().any(|queue| queue.turns == Some(TurnRule::Rows))
     }
 
     fn owner(&self, job: &Job) -> Option<Owner> {

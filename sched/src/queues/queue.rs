@@ -3,6 +3,7 @@
 use super::hours::Hours;
 use crate::coallocation::Strategy;
 use crate::policy::Policy;
+use pvm_wire::turn_rules::TurnRule;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -30,6 +31,8 @@ pub struct Queue {
     /// The policy by which tasks of its jobs spawn, and which divides its arrays among hosts as far as it divides ([`Dividing`]).
     /// `None`: the machine's, and active pulling.
     pub policy: Option<Policy>,
+    /// How the teams of its jobs take turns; `None`: as others of the machine do.
+    pub turns: Option<TurnRule>,
 }
 
 /// How the tasks of an array that can start now are divided among the hosts that have room for some.
@@ -89,6 +92,7 @@ impl Queue {
             coallocation: None,
             limits: Limits::default(),
             policy: None,
+            turns: None,
         }
     }
 

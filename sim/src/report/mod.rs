@@ -1,8 +1,10 @@
 //! The report of an experiment: tables and plots, as text, CSV and SVG.
 
 mod axis;
+mod lanes;
 mod plot;
 
+pub use lanes::{Lane, Lanes};
 pub use plot::{Bars, Mark, Plot, Point, Series};
 
 use crate::stats::Summary;
@@ -46,6 +48,8 @@ pub struct Report {
     pub tables: Vec<Table>,
     /// Its plots.
     pub plots: Vec<Plot>,
+    /// Its pictures of what ran when.
+    pub lanes: Vec<Lanes>,
     /// Notes for the reader, a line each.
     pub notes: Vec<String>,
 }
@@ -63,6 +67,7 @@ impl Report {
     /// Takes the titles off the plots.
     pub fn remove_titles(&mut self) {
         self.plots.iter_mut().for_each(|plot| plot.title.clear());
+        self.lanes.iter_mut().for_each(|lanes| lanes.title.clear());
     }
 
     /// Makes the folder, and sees whether a file can be written there.
@@ -74,7 +79,7 @@ impl Report {
         removed.map_err(|(path, source)| Error::File { path: path.to_owned(), source })
     }
 
-    /// Writes a CSV file per table and an SVG file per plot, and returns their names.
+    /// Writes a CSV file per table and an SVG file per picture, and returns their names.
     pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, Error> {
         let file = |path: &Path, source| Error::File { path: path.to_owned(), source };
         std::fs::create_dir_all(folder).map_err(|source| file(folder, source))?;
@@ -85,9 +90,11 @@ impl Report {
             std::fs::write(&path, bytes).map_err(|source| file(&path, source))?;
             written.push(path);
         }
-        for plot in &self.plots {
-            let path = folder.join(&plot.name).with_extension("svg");
-            std::fs::write(&path, plot.svg()?).map_err(|source| file(&path, source))?;
+        let plots = self.plots.iter().map(|plot| (&plot.name, plot.svg()));
+        let lanes = self.lanes.iter().map(|lanes| (&lanes.name, lanes.svg()));
+        for (name, svg) in plots.chain(lanes) {
+            let path = folder.join(name).with_extension("svg");
+            std::fs::write(&path, svg?).map_err(|source| file(&path, source))?;
             written.push(path);
         }
         Ok(written)
@@ -247,7 +254,7 @@ mod tests {
             "for those who draw it themselves"
         );
         let folder = tempfile::tempdir().expect("a folder");
-        let report = Report { tables: vec![table], plots: vec![Plot::default()], notes: Vec::new() };
+        let report = Report { tables: vec![table], plots: vec![Plot::default()], ..Report::default() };
         assert_eq!(report.write(&folder.path().join("new")).expect("written").len(), 2);
         assert!(report.text().starts_with("Title\n"));
         assert!(Report::prepare(&folder.path().join("another")).is_ok());

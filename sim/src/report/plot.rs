@@ -81,7 +81,7 @@ pub struct Plot {
 }
 
 /// Colours that can be distinguished, also by the colour-blind (Okabe and Ito's, two greys and a brown).
-const COLOURS: [RGBColor; 9] = [
+pub(super) const COLOURS: [RGBColor; 9] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -107,13 +107,13 @@ const HEIGHT: u32 = 500;
 /// Where names begin in the legend, its least width, and the width of a wide letter of it.
 const NAMES: i32 = 34;
 const LEGEND_MIN: i32 = 200;
-const LETTER: i32 = 9;
+pub(super) const LETTER: i32 = 9;
 
 /// Bars may reach this many times the greatest value; the rest is not drawn.
 const BARS_ROOM: f64 = 1.5;
 
-type Drawing<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type DrawingError = DrawingAreaErrorKind<std::io::Error>;
+pub(super) type Drawing<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(super) type DrawingError = DrawingAreaErrorKind<std::io::Error>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis, Axis>>;
 
 /// How a curve is drawn.

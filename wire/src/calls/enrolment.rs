@@ -155,6 +155,8 @@ pub struct EnrolReply {
     pub private_network: bool,
     /// What it takes to wake a process here, ns; 0 if the daemon does not say.
     pub wake_time: u32,
+    /// The task whose place the process is to take: it is a successor.
+    pub succeeds: Option<Tid>,
 }
 
 impl Field for EnrolReply {
@@ -164,10 +166,11 @@ impl Field for EnrolReply {
         let body = self.trace.write(self.output.write(body.int(self.tid.raw()).int(self.parent)));
         let body = body.int(self.fragment_size).int(self.signature.cast_signed());
         let body = body.str(&self.address).int(self.scheduler);
-        if !self.private_network && self.wake_time == 0 {
+        if !self.private_network && self.wake_time == 0 && self.succeeds.is_none() {
             return body;
         }
-        self.wake_time.write(self.private_network.write(body.int(EXTENSION_MAGIC)))
+        let body = self.wake_time.write(self.private_network.write(body.int(EXTENSION_MAGIC)));
+        self.succeeds.iter().fold(body, |body, tid| body.int(tid.raw()))
     }
 
     fn read(reader: &mut BodyReader<'_>) -> Result<Self, BodyError> {
@@ -182,10 +185,12 @@ impl Field for EnrolReply {
             scheduler: reader.int().unwrap_or(0),
             private_network: false,
             wake_time: 0,
+            succeeds: None,
         };
         if reader.int() == Ok(EXTENSION_MAGIC) {
             reply.private_network = reader.int() == Ok(1);
             reply.wake_time = u32::read(reader).unwrap_or(0);
+            reply.succeeds = Tid::read(reader).ok();
         }
         Ok(reply)
     }

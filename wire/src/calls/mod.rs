@@ -13,6 +13,7 @@ pub mod hosts;
 pub mod jobs;
 pub mod loads;
 pub mod mailbox;
+pub mod moves;
 pub mod nested;
 pub mod notify;
 pub mod owner;

@@ -309,6 +309,7 @@ fn the_answer_to_an_enrolment_is_the_originals() {
         scheduler: 0,
         private_network: false,
         wake_time: 0,
+        succeeds: None,
     };
     let bytes = Conn2::encode_reply(&Admission(Some(reply.clone())));
     assert_eq!(bytes.len(), 0x64 - 32);
@@ -318,6 +319,8 @@ fn the_answer_to_an_enrolment_is_the_originals() {
         let told = Admission(Some(EnrolReply { private_network, wake_time, ..reply.clone() }));
         assert_eq!(Conn2::decode_answer(&Conn2::encode_reply(&told)), Ok(Ok(told)));
     }
+    let successor = Admission(Some(EnrolReply { succeeds: Some(Tid::from_raw(0x80003)), ..reply }));
+    assert_eq!(Conn2::decode_answer(&Conn2::encode_reply(&successor)), Ok(Ok(successor)));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What hosts say to the master, and the master to hosts.
 
 use super::RequestId;
+use super::moves::Attempt;
 use crate::blob::Blob;
 use crate::host_table::{HostEntry, HostTable};
 use crate::jobs::{JobAnswer, JobCall, JobId, Stamp, TaskOrder, TaskReport};
@@ -97,6 +98,27 @@ pub enum ToMaster {
         /// The daemon's line, or why there is none.
         answer: Result<String, String>,
     },
+    /// A task of this host is to move.
+    MoveBegins {
+        /// Which, and which time.
+        attempt: Attempt,
+        /// Where to.
+        to: HostIndex,
+    },
+    /// It does not move.
+    MoveEnds(Attempt),
+    /// A task that moves can live here from now on.
+    Arrived {
+        /// Which, and which time.
+        attempt: Attempt,
+        /// The hosts that keep what is for it.
+        hosts: Vec<HostIndex>,
+    },
+    /// A task has ended that had moved.
+    MovedTaskGone {
+        /// Which.
+        tid: Tid,
+    },
     /// End the virtual machine.
     Halt,
 }
@@ -119,6 +141,8 @@ pub enum FromMaster {
         members: HostTable,
         /// The newcomers.
         added: HostTable,
+        /// For a newcomer: where tasks live that have moved.
+        moved: Vec<(Tid, HostIndex)>,
     },
     /// The hosts of the last table are members now.
     TableCommit {
@@ -178,6 +202,22 @@ pub enum FromMaster {
     },
     /// Send the jobs that are on disk there.
     SendSavedJobs,
+    /// A task may begin to move.
+    MoveBegun(Attempt),
+    /// A task does not move.
+    MoveRefused(Attempt),
+    /// A task has moved.
+    Moved {
+        /// Which, and which time.
+        attempt: Attempt,
+        /// Where it lives now.
+        to: HostIndex,
+    },
+    /// A task that had moved has ended: its id means nothing any more.
+    MovedTaskGone {
+        /// Which.
+        tid: Tid,
+    },
     /// The deputies: the hosts that hold the master's state, the master among them.
     Deputies {
         /// By ascending index.

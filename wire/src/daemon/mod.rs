@@ -1,6 +1,7 @@
 //! What daemons say to each other, over one ordered stream each way per pair.
 
 mod master;
+mod moves;
 mod peers;
 
 use crate::batch::BatchId;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::blob::Blob;
 pub use crate::host_table::{HostEntry, HostTable};
 pub use master::{AddResult, FromMaster, MasterReply, MasterRequest, ToMaster};
+pub use moves::{Attempt, Luggage, MoveMsg, Subscription};
 pub use peers::{PeerReply, PeerRequest};
 
 /// Room for a frame's length and what comes beside the data of a message to some receivers.
@@ -179,6 +181,8 @@ pub enum DaemonMsg {
         /// It has ended.
         is_last: bool,
     },
+    /// About a task that moves.
+    Move(Attempt, MoveMsg),
     /// To all: remove the log when the virtual machine ends.
     DiscardLogs,
     /// To the master: the load of the sender's host.
@@ -187,6 +191,16 @@ pub enum DaemonMsg {
     Loads(Vec<(HostIndex, LoadVector)>),
     /// To the master: the processes of the sender's host that take turns.
     Column(Column),
+    /// From the master: tasks of a team, of those that can move, are to move to a host on which the matrix has places for them beside the rest of
+    /// the team.
+    Gather {
+        /// The team.
+        team: String,
+        /// The host.
+        to: HostIndex,
+        /// How many tasks.
+        count: u32,
+    },
     /// From the master: the rows of the matrix, as far as they are about the receiver's host.
     Rows(Rows),
     /// To the master: whether the owner of the sender's host is there.
@@ -336,6 +350,7 @@ mod tests {
                     serial: 9,
                     members: HostTable::default(),
                     added: HostTable::of(&[entry]).unwrap(),
+                    moved: vec![(Tid::from_bits(0x40001), HostIndex::MASTER)],
                 },
             },
             DaemonMsg::Request { id: RequestId(3), what: PeerRequest::Tasks { only: None } },

@@ -1,5 +1,6 @@
 //! What daemons ask of each other, and the answers.
 
+use super::moves::Attempt;
 use crate::batch::BatchId;
 use crate::calls::hosts::Additions;
 use crate::calls::tasks::TaskRecord;
@@ -10,7 +11,7 @@ use crate::owner::{OwnerSaid, OwnerState};
 use crate::queue::{BatchRecord, PolicyTally};
 use crate::rows::RowsReport;
 use crate::spawn::{Refusal, SpawnRequest};
-use crate::tid::Tid;
+use crate::tid::{HostIndex, Tid};
 use serde::{Deserialize, Serialize};
 
 /// What daemons ask of each other.
@@ -65,6 +66,24 @@ pub enum PeerRequest {
     Owner {
         /// What a person says of that first.
         said: Option<OwnerSaid>,
+    },
+    /// Move a task of yours; answered when it has moved.
+    Move {
+        /// Which.
+        tid: Tid,
+        /// Where to; the host that has most room if none is given.
+        to: Option<HostIndex>,
+    },
+    /// To the master: which host has most room for a task that leaves mine?
+    Room,
+    /// Start the successor of a task that moves to you.
+    Succeed {
+        /// Which.
+        attempt: Attempt,
+        /// Its parent as the task sees it.
+        parent: i32,
+        /// What to start.
+        spawn: Box<SpawnRequest>,
     },
     /// To the master: sign this certificate for a server of a task of mine.
     Certify(CertificateRequest),
@@ -135,6 +154,16 @@ pub enum PeerReply {
     Clock {
         /// The time.
         microseconds: u64,
+    },
+    /// To `Move`.
+    Moved {
+        /// Where the task lives now, or PVM's code and the reason.
+        result: Result<HostIndex, (PvmError, String)>,
+    },
+    /// To `Room`.
+    Room {
+        /// Which; none if no other host can take a task.
+        host: Option<HostIndex>,
     },
     /// To `Certify`.
     Certified {

@@ -18,7 +18,7 @@ export const tables = {
   hosts: table("hosts", columns.hosts, { name: "Hosts", none: "No host is known yet." }),
   tasks: table("tasks", columns.tasks, { name: "Tasks", none: "No task runs." }),
   teams: table("teams", columns.teams, { name: "Teams", none: "No tasks." }),
-  rows: table("rows", columns.rows, { name: "Rows", none: "Teams do not take turns by rows: PVM_COSCHEDULING=dasic at the master makes them." }),
+  rows: table("rows", columns.rows, { name: "Rows", none: "Teams do not take turns by rows: PVM_COSCHEDULING=dasic at the master makes them, and turns = \"rows\" of a queue." }),
   batches: table("batches", columns.batches, { name: "Batches", none: "No batch is queued or runs." }),
   queues: table("queues", columns.queues, { name: "Queues", none: "There are no queues." }),
   jobs: table("jobs", columns.jobs, { name: "Jobs", sort: "id", down: true, none: "No job has been submitted." }),

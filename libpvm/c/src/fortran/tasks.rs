@@ -2,7 +2,7 @@
 
 use super::{Length, Number, answer, numbers, text};
 use crate::memory::Out;
-use crate::{context, control, errors, handlers, internals, notify, options, output, spawn};
+use crate::{context, control, errors, handlers, internals, migration, notify, options, output, spawn};
 use pvm_wire::PvmError;
 use std::ffi::{c_char, c_int};
 
@@ -35,6 +35,39 @@ numbers! {
     pvmfsetopt_(what, value) = options::pvm_setopt;
     /// `pvm_delmhf`.
     pvmfdelmhf_(id) = handlers::pvm_delmhf;
+    /// `pvm_maymove`.
+    pvmfmaymove_() = migration::pvm_maymove;
+}
+
+/// `pvm_migratable`. Both are integer functions without arguments.
+#[unsafe(no_mangle)]
+pub extern "C" fn pvmfmigratable_(
+    save: Option<migration::Function>,
+    restore: Option<migration::Function>,
+    info: Out<'_, c_int>,
+) {
+    answer(info, || Ok(migration::pvm_migratable(save, restore)));
+}
+
+/// `pvm_move`; a blank host, or one that begins with `*`, is the one with most room.
+///
+/// # Safety
+/// `host` is a CHARACTER argument.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvmfmove_(
+    tid: Number<'_>,
+    host: *const c_char,
+    info: Out<'_, c_int>,
+    length: Length,
+) {
+    // SAFETY: a CHARACTER argument: NULL, or as many characters as its length says.
+    unsafe {
+        answer(info, || {
+            let host = text(host, length)?;
+            let host = if host.as_bytes().starts_with(b"*") { c"" } else { &host };
+            Ok(migration::pvm_move(tid.get()?, host.into()))
+        });
+    }
 }
 
 /// `pvm_addmhf`. The fourth argument is not used, as with the original: the handler gets the buffer's id, by value as

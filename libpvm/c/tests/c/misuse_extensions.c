@@ -152,6 +152,11 @@ static void reasons(void)
 	SHOW(text[1]);
 }
 
+static int nothing(void)
+{
+	return 0;
+}
+
 static void others(void)
 {
 	char longest[66];
@@ -174,6 +179,15 @@ static void others(void)
 	SHOW(pvm_jointeam(empty));
 	SHOW(pvm_jointeam(latin));
 	SHOW(pvm_jointeam(longest));
+	SHOW(pvm_maymove());
+	SHOW(pvm_migratable(NONE, NONE));
+	SHOW(pvm_migratable(nothing, NONE));
+	SHOW(pvm_migratable(nothing, nothing));
+	SHOW(pvm_migratable(nothing, nothing));
+	SHOW(pvm_maymove());
+	SHOW(pvm_move(-1, NONE));
+	SHOW(pvm_move(pvm_mytid(), "no such host"));
+	SHOW(pvm_move(pvm_mytid(), latin));
 }
 
 int main(void)

@@ -105,6 +105,9 @@ static void tasks(void)
 	EACH(pvmfsetopt_, "30o");
 	EACH(pvmfaddmhf_, "m70-fo");
 	EACH(pvmfdelmhf_, "0o");
+	EACH(pvmfmaymove_, "o");
+	EACH(pvmfmigratable_, "ffo");
+	EACH(pvmfmove_, "mto");
 	EACH(pvmfnewcontext_, "o");
 	EACH(pvmfgetcontext_, "o");
 	EACH(pvmfsetcontext_, "0o");

@@ -81,6 +81,11 @@ impl<P: Port> Client<'_, P> {
     pub fn note_gate(&mut self, name: &OsStr, view: &View, memory: Arc<Mapping>, at: u64, is_own: bool) {
         let Ok(size) = u32::try_from(view.members.len()) else { return };
         let Ok(gate) = Gate::new(memory, at, size, self.port.wake_time()) else { return };
+        if let Ok(own) = self.own() {
+            let others = view.members.iter().map(|&(_, tid)| tid).filter(|&tid| tid != own).collect();
+            let kept = gate.clone();
+            self.port.record(|engine| engine.note_gate(name, kept, others));
+        }
         let meeting = Meeting { epoch: view.epoch, gate, is_open: true, own_place: is_own.then_some(at) };
         self.groups.gates.insert(name.to_owned(), meeting);
     }

@@ -99,7 +99,9 @@ impl<P: Port> Client<'_, P> {
         mark: &Mark<'_>,
         elements: impl FnOnce(Encoding) -> Result<Elements<'e>>,
     ) -> Result<()> {
-        let is_near = self.own()?.to_host() == to.to_host();
+        let born_near = self.own()?.to_host() == to.to_host();
+        // Of the two one may have moved, to a host with another format.
+        let is_near = self.port.record(|engine| engine.is_near(to)).unwrap_or(born_near);
         let encoding = if is_near { Encoding::Raw } else { Encoding::Xdr };
         let elements = elements(encoding);
         let code = elements.as_ref().err().map_or(0, |error| error.code().code());

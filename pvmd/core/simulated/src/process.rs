@@ -15,6 +15,26 @@ use std::time::Duration;
 /// Names a process in the whole machine.
 pub type ProcId = u64;
 
+/// How far a process is with a move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moving {
+    /// It does not move.
+    No,
+    /// It was told to go to this successor, and goes on until it can.
+    Told(Tid),
+    /// It waits to be frozen, or is.
+    Frozen(Tid),
+    /// It is a successor.
+    Succeeds,
+}
+
+impl Moving {
+    /// Whether it does what it is told to.
+    pub fn goes_on(self) -> bool {
+        matches!(self, Self::No | Self::Told(_))
+    }
+}
+
 /// What a process does.
 pub enum Role {
     /// It enrols, and does what it is told to.
@@ -45,6 +65,8 @@ pub struct Process {
     pub leaving: bool,
     /// It has ended.
     pub dead: bool,
+    /// As a task that moves, or that is to take the place of one.
+    pub moving: Moving,
     pub(crate) pid: i32,
     /// Written to the daemon and not read by it.
     pub(crate) out: VecDeque<(FragmentHeader, Bytes)>,
@@ -64,7 +86,7 @@ pub struct Process {
     /// A look at `out`, and one at `inbox`, is due.
     pub(crate) read_due: bool,
     pub(crate) hear_due: bool,
-    incoming: Reassembler,
+    pub(crate) incoming: Reassembler,
 }
 
 impl Process {
@@ -78,6 +100,7 @@ impl Process {
             stopped: false,
             leaving: false,
             dead: false,
+            moving: Moving::No,
             pid,
             out: VecDeque::new(),
             inbox: VecDeque::new(),
@@ -95,7 +118,11 @@ impl Process {
 
     /// Whether it is a task that can be told to do something.
     pub fn is_at_work(&self) -> bool {
-        !self.dead && !self.leaving && self.tid.is_some() && matches!(self.role, Role::Task)
+        !self.dead
+            && !self.leaving
+            && self.tid.is_some()
+            && self.moving.goes_on()
+            && matches!(self.role, Role::Task)
     }
 
     /// Whether it is a task manager.

@@ -59,20 +59,22 @@ impl Core {
     pub(crate) fn on_notify(&mut self, tid: Tid, request: &NotifyRequest) {
         self.effects(|core, out| {
             let (tasks, hosts) = (&core.tasks, &core.hosts);
-            let is_there = |tid: Tid| match tid.host() {
+            let is_there = |tid: Tid| match hosts.place(tid) {
                 _ if tid == group::keeper() => true,
                 Some(host) if host == core.config.index => tasks.get(tid).is_some(),
                 // A deputy that was deleted keeps its link for a while.
                 Some(host) => tid.is_task() && hosts.is_welcome(host) && hosts.is_reachable(host),
                 None => false,
             };
-            core.notifies.on_request(tid, request, is_there, |host| hosts.contains(host), out);
+            let known = (is_there, |host| hosts.contains(host));
+            core.notifies.on_request(tid, request, known, &hosts.places, out);
         });
     }
 
     /// Another daemon has subscribers to one of our tasks.
     pub(crate) fn on_watch_task(&mut self, from: HostIndex, tid: Tid) {
-        let is_here = self.is_here(tid);
+        // One that has moved is watched where it lives, when that host hears of it.
+        let is_here = self.is_here(tid) || !self.hosts.lives_here(tid);
         self.effects(|core, out| core.notifies.on_watch_task(from, tid, is_here, out));
     }
 

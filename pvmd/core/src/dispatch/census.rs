@@ -29,6 +29,7 @@ impl Core {
             pending: self.pending.len() + self.node.under_way().len() + master.questions,
             notifies: (notifies.0, notifies.1 + self.exchange.watched()),
             observers: self.observers.counts(),
+            moves: self.moves.len() + self.holding.len(),
             contexts: self.tasks.contexts.len(),
             flow: self.tasks.flow.counts(),
             timers: self.out.timers.len(),

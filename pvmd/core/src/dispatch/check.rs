@@ -24,7 +24,7 @@ impl Core {
     fn check_task(&self, task: &Task) -> Result<(), String> {
         let tid = task.tid;
         let claims = [
-            (tid.host() == Some(self.config.index), "is another host's"),
+            (self.hosts.lives_here(tid), "is another host's"),
             (
                 task.conn.is_none_or(|conn| {
                     self.tasks.conns.get(&conn).is_some_and(|conn| conn.tid() == Some(tid))

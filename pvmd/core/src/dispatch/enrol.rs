@@ -184,7 +184,7 @@ impl Core {
         let extended = self.tasks.conns.get(&conn).is_some_and(|state| state.extended);
         let task = match self.announced(Cookie(process.cookie)) {
             Some(tid) => self.tasks.get_mut(tid)?,
-            None => self.tasks.create(false)?,
+            None => self.tasks.create(false, &self.hosts.places)?,
         };
         // A wrapper's child enrols in its place: then its end shows by its connection, not by our child's end.
         // (It may be faster than the news of its start: then its parent's id is not known yet.)
@@ -230,10 +230,16 @@ impl Core {
             with: Attachment::Nothing,
         }));
         self.teams(|teams, tasks, at| teams.task_enrolled(tid, tasks, at));
+        for (moved, host) in self.hosts.places.iter().collect::<Vec<_>>() {
+            self.tell_of_place(tid, moved, host);
+        }
         if !announced {
             self.service_task_enrolled(tid);
             self.trace_enrolled(tid);
             self.observed_begin(tid);
+        }
+        if let Some(attempt) = self.tasks.get(tid).and_then(|task| task.succeeds) {
+            self.successor_enrolled(attempt, tid);
         }
         if manager {
             self.home(|home, at| home.on_manager_ready(tid, at));
@@ -254,6 +260,7 @@ impl Core {
             scheduler: self.services.scheduler.map_or(0, Tid::raw),
             private_network: self.config.private_network,
             wake_time: u32::try_from(self.config.wake_time.as_nanos()).unwrap_or(u32::MAX),
+            succeeds: task.succeeds.map(|attempt| attempt.tid),
         })
     }
 
@@ -343,7 +350,10 @@ impl Core {
     /// Sends a signal to a task's process.
     pub(crate) fn signal_task(&mut self, tid: Tid, signal: i32) {
         // A pid of 0 or 1 would reach others than the task.
-        let Some(task) = self.tasks.get_mut(tid).filter(|task| task.pid > 1) else { return };
+        if self.tasks.get(tid).is_none_or(|task| task.pid <= 1) || self.keep_signal(tid, signal) {
+            return;
+        }
+        let Some(task) = self.tasks.get_mut(tid) else { return };
         task.signalled = Some(signal);
         if signal == SIGTERM || signal == SIGKILL {
             task.condemned = task.cookie;
@@ -385,6 +395,9 @@ impl Core {
 
     /// The task is over: all subscribers are told, nothing of it stays. `status` is what `wait` said of it.
     pub(crate) fn end_task_with(&mut self, tid: Tid, status: i32) {
+        if self.defers_end(tid, status) {
+            return;
+        }
         self.end_family(tid);
         let Some(mut task) = self.tasks.remove(tid) else { return };
         // Or the daemon would wake for each of many short tasks once more, long after its end.
@@ -403,10 +416,15 @@ impl Core {
         self.clear_flow(tid);
         self.report_end(&task, status);
         self.agents_ended(&task);
-        self.trace_ended(&task, status);
-        self.observed_end(&task, status);
+        if let Some(attempt) = task.succeeds {
+            self.on_successor_ended(attempt, tid, status);
+        } else {
+            self.trace_ended(&task, status);
+            self.observed_end(&task, status);
+            self.service_task_ended(&task, status);
+        }
         self.task_gone(tid);
-        self.service_task_ended(&task, status);
+        self.moved_task_gone(tid);
         for orphan in task.adopted {
             if self.tasks.get(orphan).is_some_and(|orphan| !orphan.enrolled) {
                 self.end_task(orphan);

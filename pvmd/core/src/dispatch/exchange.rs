@@ -3,6 +3,7 @@
 use crate::Core;
 use crate::addresses::Waiter;
 use crate::event::Action;
+use crate::places::Places;
 use crate::spawn::AgentEvent;
 use crate::timers::Timer;
 use pvm_wire::HostIndex;
@@ -57,7 +58,10 @@ impl Core {
         }
         match what {
             FromMaster::Reply { id, what } => self.on_master_reply(id, what),
-            FromMaster::TableUpdate { serial, members, added } => {
+            FromMaster::TableUpdate { serial, members, added, moved } => {
+                if !moved.is_empty() {
+                    self.hosts.places = Places::of(moved);
+                }
                 match (members.entries(), added.entries()) {
                     (Ok(members), Ok(added)) => {
                         self.hosts.prepare(serial, members, added);
@@ -85,6 +89,10 @@ impl Core {
             FromMaster::StartDaemon { host: index, command, timeout } => {
                 self.out.act(Action::StartDaemon { index, command, timeout });
             }
+            FromMaster::MoveBegun(attempt) => self.on_move_begun(attempt),
+            FromMaster::MoveRefused(attempt) => self.on_move_refused(attempt),
+            FromMaster::Moved { attempt, to } => self.on_moved(attempt, to),
+            FromMaster::MovedTaskGone { tid } => self.on_moved_task_gone(tid),
             FromMaster::RunTasks(order) => self.on_run_tasks(*order),
             FromMaster::SendSavedJobs => self.out.act(Action::ReadSaved),
             FromMaster::EndTasks { job } => self.on_end_tasks(job),

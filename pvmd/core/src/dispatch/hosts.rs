@@ -56,6 +56,7 @@ impl Core {
             core.observers.hosts_added(others, out);
         });
         self.home(|home, at| home.hosts_added(added, at));
+        self.moves_hosts_added(added);
         for &host in added {
             self.agents.tell_all(|_| AgentEvent::Joined(number(host)));
         }
@@ -119,17 +120,22 @@ impl Core {
         if !self.needs_vote(host) {
             self.drop_link(host);
         }
-        self.effects(|core, out| core.notifies.host_gone(host, out));
+        self.effects(|core, out| core.notifies.host_gone(host, &core.hosts.places, out));
         self.observed_host_gone(&entry, reason);
+        self.moves_host_gone(host);
         self.service_host_gone(host);
-        self.tracers.host_gone(host);
+        self.tracers.host_gone(host, &self.hosts.places);
         self.node.home_gone(host);
         self.loads.gone(host);
+        self.room.heard(host);
         self.rows.gone(host);
         self.owners.gone(host);
         self.end_tied_tasks(host);
         self.agents.tell_all(|_| AgentEvent::Gone(number(host)));
         self.home(|home, at| home.host_gone(host, at));
+        for tid in self.hosts.places.host_gone(host) {
+            self.forget_moved(tid);
+        }
         self.fail_pending(host);
     }
 

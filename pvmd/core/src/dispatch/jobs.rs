@@ -10,6 +10,7 @@ use crate::tasks::{Origin, Report};
 use crate::timers::Timer;
 use pvm_wire::daemon::{Blob, MasterRequest, ToMaster};
 use pvm_wire::jobs::{JobCall, JobId, Stamp, TaskOrder, group_of};
+use pvm_wire::turn_rules::TurnRule;
 use pvm_wire::{PvmError, Tid, tuned};
 use std::time::Duration;
 
@@ -109,13 +110,15 @@ impl Core {
             let others = (self.tasks.queued() as u32).saturating_sub(self.jobs.running());
             let Some(next) = self.jobs.next(self.config.slots, others) else { return };
             let (task, name) = (next.task, next.program.file.clone());
-            let policy = preset::named_in(&next.program.env);
+            let (policy, turns) =
+                (preset::named_in(&next.program.env), TurnRule::named_in(&next.program.env));
             let announced = if self.tasks.running() < self.config.task_limit as usize {
                 self.announce(|record| {
                     record.origin = Origin::Child;
                     record.report = Report::Job(task);
                     record.name = name;
                     record.policy = policy;
+                    record.turns = turns;
                 })
             } else {
                 None

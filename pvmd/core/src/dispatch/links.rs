@@ -109,7 +109,8 @@ impl Core {
             self.out.act(Action::Unlink { host });
         }
         self.tasks.flow.forget(Source::Host(host));
-        for change in self.tasks.flow.clear_where(|tid| tid.host() == Some(host)) {
+        let places = &self.hosts.places;
+        for change in self.tasks.flow.clear_where(|tid| places.find(tid) == Some(host)) {
             self.apply_flow(Some(change));
         }
     }
@@ -151,7 +152,8 @@ impl Core {
 
     /// Whether a link may be left now: nothing would be lost, and nobody is stopped on its account.
     fn can_leave(&self, host: HostIndex) -> bool {
-        self.hosts.links.get(&host).is_some_and(Link::is_clear) && !self.tasks.flow.concerns(host)
+        self.hosts.links.get(&host).is_some_and(Link::is_clear)
+            && !self.tasks.flow.concerns(host, &self.hosts.places)
     }
 
     /// The other end asks to leave the link. What it has sent before has come.

@@ -23,7 +23,25 @@ impl Core {
             let pids = running.step_by(apart).take(MEASURED).collect();
             self.out.act(Action::MeasureMemory { pids });
         }
-        let Some(vector) = self.loads.measured(sample, &self.node.load) else { return };
+        let counts = (self.own_tasks(), self.config.cores);
+        if let Some(vector) = self.loads.measured(sample, &self.node.load, counts) {
+            self.tell_load(vector);
+        }
+    }
+
+    /// Tells the master if the number of this host's tasks has changed.
+    pub(crate) fn tell_count(&mut self) {
+        let tasks = self.own_tasks();
+        if let Some(vector) = self.loads.counted(tasks) {
+            self.tell_load(vector);
+        }
+    }
+
+    fn own_tasks(&self) -> usize {
+        self.tasks.iter().filter(|task| task.can_be_held()).count()
+    }
+
+    fn tell_load(&mut self, vector: LoadVector) {
         match self.hosts.master() {
             Some(master) if master == self.config.index => self.on_load_told(master, vector),
             Some(master) => self.tell(master, DaemonMsg::Load(vector)),
@@ -36,6 +54,7 @@ impl Core {
     pub(crate) fn on_load_told(&mut self, host: HostIndex, vector: LoadVector) {
         if self.is_master() && self.hosts.contains(host) {
             self.loads.heard(host, vector);
+            self.room.heard(host);
             self.pass_loads_on();
         }
     }

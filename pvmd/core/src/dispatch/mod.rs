@@ -1,11 +1,13 @@
 //! What the core does about each event: it has the concerns decide, and carries out what follows.
 
 mod agents;
+mod arrivals;
 mod carry_out;
 mod census;
 mod certificates;
 mod check;
 mod costs;
+mod departures;
 mod dump;
 mod enrol;
 mod exchange;
@@ -13,6 +15,7 @@ mod hosts;
 mod jobs;
 mod links;
 mod loads;
+mod moves;
 mod neighbours;
 mod output;
 mod owners;

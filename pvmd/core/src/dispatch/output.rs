@@ -39,7 +39,9 @@ impl Core {
     pub(crate) fn on_output_end(&mut self, cookie: Cookie) {
         self.tasks.flow.forget(Source::Output(cookie));
         let Some(stream) = self.tasks.outputs.remove(&cookie) else { return };
-        self.send_output(Source::Daemon, stream.sink, stream.tid, OutputEvent::Eof);
+        if !stream.goes_on {
+            self.send_output(Source::Daemon, stream.sink, stream.tid, OutputEvent::Eof);
+        }
         if !stream.line.is_empty() {
             self.log_output(stream.tid, stream.line);
         }

@@ -4,8 +4,9 @@ use crate::Core;
 use crate::addresses::{PeerTo, ReplyTo, Waiter};
 use crate::effect::Effect;
 use crate::event::{Action, OwnerSign};
+use crate::moves::Departure;
 use crate::spawn::Node;
-use crate::tasks::{Item, Report, Task};
+use crate::tasks::{Item, Movability, Report, Task};
 use crate::timers::Timer;
 use pvm_sched::allocation::agent::Event as AgentEvent;
 use pvm_wire::calls::owner::Owner;
@@ -13,7 +14,11 @@ use pvm_wire::daemon::{DaemonMsg, PeerReply, PeerRequest};
 use pvm_wire::owner::{Held, OwnerSaid};
 use pvm_wire::spawn::flags;
 use pvm_wire::{HostIndex, PvmError, Tid};
-use tracing::info;
+use std::time::Duration;
+use tracing::{debug, info};
+
+/// Within this time a host is to be left to its owner: tasks that have not moved by then are held.
+const VACATED: Duration = Duration::from_secs(2);
 
 impl Core {
     /// Something tells of this host's owner.
@@ -40,7 +45,7 @@ impl Core {
             self.owners.say(said);
             self.decide_owner();
         }
-        let tasks = self.tasks.iter().filter(|task| task.takes_turns()).count();
+        let tasks = self.tasks.iter().filter(|task| task.can_be_held()).count();
         let state = self.owners.state(u32::try_from(tasks).unwrap_or(u32::MAX));
         self.answer(to, PeerReply::Owner { state });
     }
@@ -52,8 +57,10 @@ impl Core {
         if is_here {
             // Held tasks take no turns: their teams would wait for them on all hosts.
             self.teams(|teams, tasks, at| teams.suspend(true, tasks, at));
+            self.move_tasks_away();
             self.hold_tasks();
         } else {
+            self.out.timers.cancel(Timer::Vacate);
             self.out.act(Action::LetTasksGo);
             self.give_way(true);
             // After that, as teams whose turn it is not are held again.
@@ -70,18 +77,42 @@ impl Core {
         if !self.owners.is_own_here() {
             return;
         }
-        let managers = self.tasks.iter().filter(|task| task.manager && task.pid > 1);
-        let spared = managers.map(|task| task.pid).collect();
+        let spared =
+            self.tasks.iter().filter(|task| task.pid > 1 && (task.manager || self.is_leaving(task.tid)));
+        let spared = spared.map(|task| task.pid).collect();
         self.out.act(Action::HoldTasks { spared, held: self.owners.held() });
         self.give_way(false);
         self.leave_to_owner();
     }
 
+    /// Tasks that can move do. Up to a time they are not held, lest they cannot.
+    fn move_tasks_away(&mut self) {
+        let movable = self.tasks.iter().filter(|task| task.movability == Movability::Movable);
+        let movable: Vec<Tid> = movable.map(|task| task.tid).collect();
+        self.set_timer(VACATED, Timer::Vacate);
+        for tid in movable {
+            self.move_away(tid);
+        }
+    }
+
+    /// A task that can move does, if there is another host. One that does not stays, held.
+    pub(crate) fn move_away(&mut self, tid: Tid) {
+        if let Err((error, reason)) = self.begin_move(tid, None, None) {
+            debug!(task = %tid, error = error.name(), reason, "does not move away from the owner");
+        }
+    }
+
+    /// Whether a task needs the processor to leave.
+    fn is_leaving(&self, tid: Tid) -> bool {
+        let is_asked = self.moves.departures.get(&tid).is_some_and(Departure::is_asked);
+        is_asked || self.moves.is_to_leave(tid) && self.out.timers.is_set(Timer::Vacate)
+    }
+
     /// Tasks of queued batches that may begin again end here. Those of jobs leave on the master's word.
     fn leave_to_owner(&mut self) {
-        let may_begin_again = |task: &&Task| task.takes_turns() && task.spawn_flags & flags::RESTARTS != 0;
+        let may_begin_again = |task: &&Task| task.can_be_held() && task.spawn_flags & flags::RESTARTS != 0;
         let can_leave = |task: &Task| match task.report {
-            Report::End(item) => Some((task.tid, item)),
+            Report::End(item) if !self.moves.is_to_leave(task.tid) => Some((task.tid, item)),
             _ => None,
         };
         let leaving: Vec<(Tid, Item)> =
@@ -97,7 +128,7 @@ impl Core {
     /// Where control groups divide the processors, a task at the least share needs a group of its own.
     fn give_way(&mut self, runs: bool) {
         if self.owners.held() == Held::Least {
-            let held = self.tasks.iter().filter(|task| task.takes_turns());
+            let held = self.tasks.iter().filter(|task| task.can_be_held());
             let pids: Vec<i32> = held.map(|task| task.pid).collect();
             for pid in pids {
                 self.out.act(Action::Dispatch { pid, runs });

@@ -40,7 +40,7 @@ impl Core {
                 self.on_exec(ExecTo::Peer(to), batch, count, first, parent, *spawn);
             }
             PeerRequest::Tasks { only } => {
-                let listed = self.tasks.iter().filter(|task| !task.manager);
+                let listed = self.tasks.iter().filter(|task| task.is_shown());
                 let tasks = listed.filter(|task| only.is_none_or(|tid| tid == task.tid));
                 let tasks = tasks.map(|task| task.record(self.config.index)).collect();
                 self.answer(to, PeerReply::Tasks { tasks });
@@ -59,6 +59,14 @@ impl Core {
             PeerRequest::History { since } => {
                 let history = self.teams.turns_since(since, self.time_of_day());
                 self.answer(to, PeerReply::History { history });
+            }
+            PeerRequest::Move { tid, to: host } => self.on_move_wanted(to, tid, host),
+            PeerRequest::Succeed { attempt, parent, spawn } => {
+                self.on_succeed(to, attempt, parent, *spawn);
+            }
+            PeerRequest::Room => {
+                let host = self.roomiest(to.host);
+                self.answer(to, PeerReply::Room { host });
             }
             PeerRequest::Ping => self.answer(to, PeerReply::Pong),
             PeerRequest::Adding => {
@@ -97,6 +105,17 @@ impl Core {
             }
             (Waiter::Adding(to), PeerReply::Adding { additions }) => self.reply_to::<Adding>(to, &additions),
             (Waiter::Owner(to), PeerReply::Owner { state }) => self.reply_to::<Owner>(to, &state),
+            (Waiter::Move(to), PeerReply::Moved { result }) => self.reply_moved(to, result),
+            (Waiter::Succeed(attempt), PeerReply::Started { results, refusals, .. }) => {
+                let reason = refusals.into_iter().next().map(|refusal| refusal.reason);
+                let reason = reason.unwrap_or_else(|| "its successor was not started".to_owned());
+                let result = match results.first().copied().unwrap_or(PvmError::SysErr.code()) {
+                    code if code > 0 => Ok(Tid::from_raw(code)),
+                    code => Err((PvmError::from_code(code).unwrap_or(PvmError::SysErr), reason)),
+                };
+                self.on_successor_started(attempt, result);
+            }
+            (Waiter::Room(tid), PeerReply::Room { host }) => self.on_room_found(tid, host),
             (Waiter::Rows(to), PeerReply::Rows { report }) => self.reply_to::<Rows>(to, &report),
             (Waiter::Certificate(to), PeerReply::Certified { result }) => self.reply_certified(to, result),
             (Waiter::Tasks { query, hidden }, PeerReply::Tasks { tasks }) => {
@@ -151,6 +170,7 @@ impl Core {
             | Waiter::Adding(to)
             | Waiter::Owner(to)
             | Waiter::Rows(to)
+            | Waiter::Move(to)
             | Waiter::AddHosts(to)
             | Waiter::DeleteHosts(to)
             | Waiter::CancelBatch(to)
@@ -161,6 +181,11 @@ impl Core {
                 self.answer_service(to, Sm::AddAck, PvmError::HostFail.code().to_be_bytes().to_vec());
             }
             Waiter::MasterLost(_) => {}
+            Waiter::Room(tid) => self.on_no_room_told(tid),
+            Waiter::Succeed(attempt) => {
+                let lost = (PvmError::HostFail, format!("host {host} is out"));
+                self.on_successor_started(attempt, Err(lost));
+            }
             Waiter::Tasks { query, hidden } => self.on_tasks_part(host, query, hidden, Vec::new()),
             Waiter::Batches(query) => self.on_batches_part(host, query, HostBatches::default()),
             Waiter::Exec(part) => self.home(|home, at| home.on_exec_lost(host, part, at)),
@@ -182,7 +207,7 @@ impl Core {
     }
 
     fn list_tasks(&mut self, to: ReplyTo, which: Tid, hidden: i32) {
-        let hosts: Vec<HostIndex> = match which.host() {
+        let hosts: Vec<HostIndex> = match self.hosts.place(which) {
             None if which == Tid::NONE => self.hosts.iter().map(|entry| entry.index).collect(),
             Some(host) if self.hosts.contains(host) => vec![host],
             _ => return self.reply_error(to, PvmError::NoHost),

@@ -16,6 +16,7 @@ use pvm_wire::calls::hosts::{
     Tickle,
 };
 use pvm_wire::calls::jobs::AskJobs;
+use pvm_wire::calls::moves::Move;
 use pvm_wire::calls::notify::NotifyRequest;
 use pvm_wire::calls::owner::Owner;
 use pvm_wire::calls::roles::{BecomeHoster, BecomeTasker, BecomeTracer};
@@ -130,6 +131,11 @@ impl Core {
             Tmx::DiscardLogs => self.on_discard_logs_request(to),
             Tmx::Loads => self.on_list_loads(to),
             Tmx::Jobs => self.on_job_call(to, AskJobs::decode(body)?.0),
+            Tmx::Move => self.on_move_asked(to, &Move::decode(body)?),
+            Tmx::Movable => self.on_movable(tid),
+            Tmx::Freeze => self.on_freeze(tid, to),
+            Tmx::Arrive => self.on_arrive(tid, to),
+            Tmx::StayHere => self.on_stays(tid, Request::decode(body)?),
             Tmx::Certify => self.on_certificate_wanted(to, Certify::decode(body)?.0),
         }
         Ok(())
@@ -209,7 +215,7 @@ impl Core {
     }
 
     fn on_pstat(&mut self, to: ReplyTo, tid: Tid) {
-        match tid.host() {
+        match self.hosts.place(tid) {
             _ if tid == group::keeper() => self.reply_to::<TaskStatus>(to, &()),
             Some(host) if tid.is_task() && self.hosts.is_reachable(host) => {
                 self.ask(host, PeerRequest::TaskStatus { tid }, Waiter::Pstat(to));
@@ -221,7 +227,7 @@ impl Core {
     /// Sends a signal to a task anywhere; unknown tasks are ignored, as in PVM.
     pub(crate) fn signal(&mut self, tid: Tid, signal: i32) {
         info!(task = %tid, signal, "signals");
-        match tid.host() {
+        match self.hosts.place(tid) {
             Some(host) if host == self.config.index => self.signal_task(tid, signal),
             Some(host) if tid.is_task() => self.tell(host, DaemonMsg::Signal { tid, signal }),
             _ => debug!(%tid, signal, "signal to nobody"),

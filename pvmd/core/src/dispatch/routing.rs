@@ -5,6 +5,7 @@ use crate::addresses::ReplyTo;
 use crate::effect::Mark;
 use crate::event::{Action, Attachment, ConnId};
 use crate::flow::{FlowChange, Source};
+use crate::holding::Said;
 use bytes::Bytes;
 use pvm_wire::calls::{Call, CallError};
 use pvm_wire::daemon::{Blob, DaemonMsg};
@@ -59,7 +60,11 @@ impl Core {
 
     /// A fragment from another daemon. Senders must live on the host it comes from.
     pub(crate) fn on_peer_data(&mut self, from: HostIndex, src: Tid, dsts: &[Tid], flags: u8, data: &Bytes) {
-        if src.host() != Some(from) {
+        if self.hosts.place(src) != Some(from) {
+            let said = Said { from, dsts: dsts.to_vec(), flags, data: data.clone() };
+            if self.holding.keep_said(src, said) {
+                return;
+            }
             warn!(host = %from, %src, "fragment with a foreign sender: dropped");
             return;
         }
@@ -80,7 +85,8 @@ impl Core {
 
     /// Sends a piece of a message on its way to one receiver.
     pub(crate) fn forward(&mut self, source: Source, src: Tid, dst: Tid, flags: u8, data: Bytes) {
-        match dst.host() {
+        let Some(data) = self.keep(source, src, dst, flags, data) else { return };
+        match self.hosts.place(dst) {
             _ if dst == group::keeper() => self.pass_to_keeper(source, src, flags, data),
             Some(host) if host == self.config.index => self.deliver(source, src, dst, flags, data),
             Some(host) if dst.is_task() || dst.is_daemon() => {
@@ -102,9 +108,10 @@ impl Core {
     fn forward_to_all(&mut self, source: Source, src: Tid, to: &[Tid], flags: u8, data: &Bytes) {
         let mut remote: BTreeMap<HostIndex, Vec<Tid>> = BTreeMap::new();
         for &dst in to {
-            match dst.host() {
+            let Some(data) = self.keep(source, src, dst, flags, data.clone()) else { continue };
+            match self.hosts.place(dst) {
                 Some(host) if host == self.config.index => {
-                    self.deliver(source, src, dst, flags, data.clone());
+                    self.deliver(source, src, dst, flags, data);
                 }
                 Some(host) => remote.entry(host).or_default().push(dst),
                 None => {}
@@ -142,7 +149,7 @@ impl Core {
 
     /// Stops a source that sends to a full receiver. The original library writes a fragment of any length without reading
     /// meanwhile: stopped within a message, it would never drain what it waits for.
-    fn hold_back(&mut self, source: Source, receiver: Tid, flags: u8) {
+    pub(crate) fn hold_back(&mut self, source: Source, receiver: Tid, flags: u8) {
         if let Source::Conn(conn) = source
             && flags & EOM == 0
             && self.tasks.conns.get(&conn).is_some_and(|conn| !conn.extended)
@@ -186,7 +193,10 @@ impl Core {
             for &dst in to {
                 // Charged to the task itself: one that never reads answers is not read either.
                 let conn = self.tasks.get(dst).and_then(|task| task.conn);
-                self.deliver(conn.map_or(Source::Daemon, Source::Conn), src, dst, header.flags, data.clone());
+                let source = conn.map_or(Source::Daemon, Source::Conn);
+                if let Some(data) = self.keep(source, src, dst, header.flags, data.clone()) {
+                    self.deliver(source, src, dst, header.flags, data);
+                }
             }
         }
         // Behind the notices: a task that sees the count finds its notice at its socket.
@@ -195,8 +205,15 @@ impl Core {
         }
     }
 
-    /// Hands a piece to a local task, or keeps it until the task has enrolled.
+    /// Hands a piece to a local task, unless it moves.
     pub(crate) fn deliver(&mut self, source: Source, src: Tid, dst: Tid, flags: u8, data: Bytes) {
+        if let Some(data) = self.keep_or_pass_on(source, src, dst, flags, data) {
+            self.hand_over(source, src, dst, flags, data);
+        }
+    }
+
+    /// Hands a piece to a local task, or keeps it until the task has enrolled.
+    fn hand_over(&mut self, source: Source, src: Tid, dst: Tid, flags: u8, data: Bytes) {
         self.teams.carried(self.tasks.get(dst), data.len());
         let Some(task) = self.tasks.get_mut(dst).filter(|task| task.listens()) else {
             debug!(%src, %dst, "fragment to a task that is not there: dropped");
@@ -236,7 +253,7 @@ impl Core {
 
     /// Another daemon tells that one of its tasks is full, or no longer.
     pub(crate) fn on_congestion(&mut self, from: HostIndex, tid: Tid, full: bool) {
-        if tid.host() != Some(from) {
+        if self.hosts.place(tid) != Some(from) {
             warn!(host = %from, %tid, "congestion of a foreign task: ignored");
         } else if full {
             self.tasks.flow.fill(tid);
@@ -307,7 +324,7 @@ impl Core {
         body: Vec<u8>,
     ) {
         // A task knows its own daemon by one name, other daemons by theirs.
-        let local = dst.host() == Some(self.config.index);
+        let local = self.hosts.lives_here(dst);
         let src = if local { Tid::MY_DAEMON } else { self.config.index.daemon() };
         let header = MessageHeader { encoding: XDR_WORD, tag, context, wait_id, ..MessageHeader::default() };
         let message = Message { src, dst, header, body: body.into() };
@@ -333,7 +350,7 @@ impl Core {
                 self.out.act(Action::Send { conn: to.conn, header, data, with: Attachment::Nothing });
             } else {
                 // Charged to the task that asked: one that never reads answers is not read either.
-                self.deliver(Source::Conn(to.conn), Tid::MY_DAEMON, dst, header.flags, data);
+                self.hand_over(Source::Conn(to.conn), Tid::MY_DAEMON, dst, header.flags, data);
             }
         }
     }

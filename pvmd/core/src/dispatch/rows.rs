@@ -2,32 +2,30 @@
 
 use crate::Core;
 use crate::addresses::PeerTo;
+use crate::tasks::Task;
 use crate::teams::nanos;
 use crate::timers::Timer;
-use pvm_wire::HostIndex;
+use pvm_sched::dasic::Move;
 use pvm_wire::daemon::{DaemonMsg, PeerReply};
 use pvm_wire::rows::{Column, Rows, RowsReport};
 use pvm_wire::tuned::JOB_REPORTS_APART;
+use pvm_wire::{HostIndex, Tid};
 use std::time::Duration;
+use tracing::debug;
 
 /// Between two questions for the master's clock: clocks that differ by 100 parts in a million are apart by 0.2 ms then.
 const CLOCK_APART: Duration = Duration::from_secs(2);
 
 impl Core {
-    /// The slice of rows, if teams take turns by them in this machine, and at all on this host.
-    fn row_slice(&self) -> Option<Duration> {
-        self.config.slice.filter(|_| self.config.has_rows)
-    }
-
     /// Reports this host's processes to the master, and as the master tells hosts their rows, unless that has just been done. Whether there was anything.
     pub(crate) fn settle_rows(&mut self) -> bool {
-        let Some(slice) = self.row_slice() else { return false };
+        let Some(slice) = self.config.slice else { return false };
         if let Some(master) = self.hosts.master()
-            && self.teams.rows.is_report_due()
+            && !self.teams.rows.is_settled()
             && self.hosts.contains(self.config.index)
             && !self.out.timers.is_set(Timer::Column)
+            && let Some(column) = self.teams.report(&self.tasks, self.config.cores, self.config.has_rows)
         {
-            let column = self.teams.column(self.config.cores);
             self.tell(master, DaemonMsg::Column(column));
             self.set_timer(JOB_REPORTS_APART, Timer::Column);
             return true;
@@ -51,26 +49,44 @@ impl Core {
 
     /// As the master: all rows have had their slices.
     pub(crate) fn on_sweep(&mut self) {
-        if let Some(slice) = self.row_slice().filter(|_| self.is_master()) {
+        if let Some(slice) = self.config.slice.filter(|_| self.is_master()) {
             self.rows.sweep();
+            for Move { team, from, to, processes } in self.rows.gather(self.now) {
+                self.tell(from, DaemonMsg::Gather { team, to, count: processes });
+            }
             self.sweep_later(slice);
         }
     }
 
     /// As the master: a host reports its processes.
     pub(crate) fn on_column(&mut self, host: HostIndex, column: Column) {
-        if self.is_master() && self.hosts.contains(host) && self.row_slice().is_some() {
+        if self.is_master() && self.hosts.contains(host) && self.config.slice.is_some() {
             self.rows.heard(host, column);
         }
     }
 
     /// The master tells the rows of this host.
     pub(crate) fn on_rows(&mut self, rows: &Rows) {
-        if self.row_slice().is_some() {
+        if self.config.slice.is_some() {
             let is_master = self.is_master();
             self.teams.on_rows(rows, is_master, self.now);
             if !self.out.timers.is_set(Timer::RowClock) {
                 self.ask_row_clock();
+            }
+        }
+    }
+
+    /// The master says that tasks of a team are to move to another host, where the rest of the team has its turns with them.
+    pub(crate) fn on_gather(&mut self, team: &str, to: HostIndex, count: u32) {
+        let is_of_it = |task: &&Task| {
+            task.can_be_gathered()
+                && !self.moves.is_to_leave(task.tid)
+                && self.teams.name_of(Some(task), task.tid) == team
+        };
+        let tids: Vec<Tid> = self.tasks.iter().filter(is_of_it).map(|task| task.tid).collect();
+        for tid in tids.into_iter().take(count as usize) {
+            if let Err((error, reason)) = self.begin_move(tid, Some(to), None) {
+                debug!(task = %tid, error = error.name(), reason, "does not move to its team");
             }
         }
     }
@@ -92,10 +108,11 @@ impl Core {
 
     /// A daemon wants to know the whole matrix.
     pub(crate) fn on_rows_wanted(&mut self, to: PeerTo) {
-        let slice = self.row_slice().filter(|_| self.is_master());
-        let report =
-            slice.map_or_else(RowsReport::default, |slice| self.rows.report(&self.hosts, slice, self.now));
-        self.answer(to, PeerReply::Rows { report });
+        let report = self.config.slice.zip(self.master_state()).map(|(slice, master)| RowsReport {
+            is_on: self.config.has_rows || master.wants_rows() || self.rows.count() > 0,
+            ..self.rows.report(&self.hosts, slice, self.now)
+        });
+        self.answer(to, PeerReply::Rows { report: report.unwrap_or_default() });
     }
 
     /// There is another master, which may be this host.

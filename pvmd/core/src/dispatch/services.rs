@@ -210,8 +210,8 @@ impl Core {
     /// A host is gone, and perhaps the resource manager with it.
     pub(crate) fn service_host_gone(&mut self, host: HostIndex) {
         match self.services.scheduler {
-            Some(tid) if tid.host() == Some(host) => self.services.scheduler = None,
-            Some(tid) if tid.host() == Some(self.config.index) => {
+            Some(tid) if self.hosts.place(tid) == Some(host) => self.services.scheduler = None,
+            Some(tid) if self.hosts.lives_here(tid) => {
                 let body = BodyWriter::new().int(host.host_tid().raw()).finish();
                 self.send_service(Some(tid), Sm::HostX, body);
             }
@@ -313,7 +313,7 @@ impl Core {
 
     /// A host observes the tasks here, or does so no more.
     pub(crate) fn on_observe(&mut self, host: HostIndex, on: bool) {
-        let running = self.tasks.iter().filter(|task| !task.manager && task.pid != 0);
+        let running = self.tasks.iter().filter(|task| task.is_shown() && task.pid != 0);
         let tasks: Vec<(Tid, String)> = running.map(|task| (task.tid, name_of(task))).collect();
         self.effects(|core, out| core.observers.on_observe(host, on, tasks, out));
     }
@@ -321,7 +321,7 @@ impl Core {
     /// A task of this host runs.
     pub(crate) fn observed_begin(&mut self, tid: Tid) {
         self.effects(|core, out| {
-            if let Some(task) = core.tasks.get(tid).filter(|task| !task.manager) {
+            if let Some(task) = core.tasks.get(tid).filter(|task| task.is_shown()) {
                 core.observers.task_begun(tid, || name_of(task), out);
             }
         });
@@ -344,7 +344,9 @@ impl Core {
 
     /// A host is out, and all that ran there.
     pub(crate) fn observed_host_gone(&mut self, entry: &HostEntry, reason: &str) {
-        self.effects(|core, out| core.observers.host_gone(entry, reason, reads(&core.tasks), out));
+        self.effects(|core, out| {
+            core.observers.host_gone(entry, reason, &core.hosts.places, reads(&core.tasks), out);
+        });
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::Core;
 use crate::addresses::{ExecId, QueryId, ReplyTo, SpawnId, Waiter};
 use crate::decision::Decision;
+use crate::dispatch::moves::started_as;
 use crate::effect::{Placement, Started};
 use crate::event::{Action, Cookie, Program};
 use crate::flow::Source;
@@ -18,6 +19,7 @@ use pvm_wire::daemon::{DaemonMsg, PeerRequest};
 use pvm_wire::output::OutputEvent;
 use pvm_wire::queue::QueueRequest;
 use pvm_wire::spawn::{SpawnRequest, flags};
+use pvm_wire::turn_rules::TurnRule;
 use pvm_wire::{HostIndex, Message, PvmError, Tid};
 use tracing::{debug, error, info, warn};
 
@@ -44,33 +46,31 @@ impl Core {
 /// As home.
 impl Core {
     /// A host reports the end of a task of a queued batch.
-    pub(crate) fn on_batch_task_ended(
-        &mut self,
-        host: HostIndex,
-        batch: BatchId,
-        (number, tid): (u32, Tid),
-        fate: Fate,
-    ) {
-        self.home(|home, at| home.on_task_ended(host, batch, number, tid, fate, at));
+    pub(crate) fn on_batch_task_ended(&mut self, batch: BatchId, (number, tid): (u32, Tid), fate: Fate) {
+        self.home(|home, at| home.on_task_ended(batch, number, tid, fate, at));
     }
 
     /// TM_SPAWN.
     pub(crate) fn on_spawn(&mut self, spawner: Tid, to: ReplyTo, mut request: SpawnRequest) {
-        self.preset_policy(spawner, &mut request);
+        self.preset(spawner, &mut request);
         let team = self.teams.name_of(self.tasks.get(spawner), spawner);
         self.home(|home, at| home.on_spawn(spawner, to, request, &team, at));
     }
 
     /// A task asks for a queued batch.
     pub(crate) fn on_queue(&mut self, parent: Tid, to: ReplyTo, mut request: QueueRequest) {
-        self.preset_policy(parent, &mut request.spawn);
+        self.preset(parent, &mut request.spawn);
         let team = self.teams.name_of(self.tasks.get(parent), parent);
         self.home(|home, at| home.on_queue(parent, to, request, &team, at));
     }
 
-    fn preset_policy(&self, spawner: Tid, request: &mut SpawnRequest) {
+    /// What a queue says of its jobs' tasks holds for what these spawn.
+    fn preset(&self, spawner: Tid, request: &mut SpawnRequest) {
         if let Some(task) = self.tasks.get(spawner) {
             preset::pass_on(&task.policy, request);
+            if task.turns.is_some() {
+                TurnRule::set_in(task.turns, &mut request.env);
+            }
         }
     }
 
@@ -151,7 +151,7 @@ impl Core {
     ) {
         self.tracers.complete(&mut spawn);
         debug!(?to, ?batch, first, count, file = %spawn.file.display(), "asked to start tasks");
-        let order = Order { next: 0, first, parent, spawn };
+        let order = Order { next: 0, first, parent, succeeds: None, spawn };
         self.node(|node, tasks, at| node.on_exec(to, batch, count, order, tasks, at));
     }
 
@@ -191,7 +191,8 @@ impl Core {
         let placed = policy.zip(home()).zip(batch);
         let placed =
             placed.map(|((policy, home), batch)| Placed { policy, home, request: SpawnId(batch.number) });
-        let preset = preset::named_in(&spawn.env);
+        let (preset, turns) = (preset::named_in(&spawn.env), TurnRule::named_in(&spawn.env));
+        let started_as = started_as(spawn);
         let mut cookies = Vec::new();
         for number in order.next..end {
             let announced = self.announce(|task| {
@@ -201,7 +202,10 @@ impl Core {
                 task.trace = spawn.trace;
                 task.spawn_flags = spawn.flags;
                 task.policy.clone_from(&preset);
+                task.turns = turns;
                 task.tied_to = tied_to;
+                task.succeeds = order.succeeds;
+                task.started_as = Some(started_as.clone());
                 task.placed = placed;
                 task.name.clone_from(&spawn.file);
                 let item = batch.filter(|_| queued);
@@ -211,6 +215,9 @@ impl Core {
             let Some((tid, cookie)) = announced else { break };
             if let Some(team) = &team {
                 self.enlist(tid, team);
+            }
+            if let Some(attempt) = order.succeeds {
+                self.expect_arrival(attempt, tid);
             }
             cookies.push(cookie);
         }
@@ -228,14 +235,14 @@ impl Core {
         }
     }
 
-    fn end_tied_task(&mut self, tid: Tid) {
+    pub(crate) fn end_tied_task(&mut self, tid: Tid) {
         info!(task = %tid, "ends with the host of the task that has spawned it");
         self.signal_task(tid, SIGTERM);
     }
 
     /// Makes the record and the output stream of a process that is about to be started or adopted.
     pub(crate) fn announce(&mut self, fill: impl FnOnce(&mut Task)) -> Option<(Tid, Cookie)> {
-        let announced = self.tasks.announce(fill)?;
+        let announced = self.tasks.announce(&self.hosts.places, fill)?;
         self.node.load.note_running(self.tasks.running());
         Some(announced)
     }
@@ -262,13 +269,16 @@ impl Core {
                 } else {
                     task.pid = pid;
                 }
+                let is_successor = task.succeeds.is_some();
                 let (exec, job, tied_to) = (task.report.take_start(), task.report.job(), task.tied_to);
                 debug!(%tid, pid, path, "task started");
                 self.teams(|teams, tasks, at| teams.join(tid, tasks, at));
                 self.hold_tasks();
-                self.trace_started(tid);
-                self.observed_begin(tid);
-                self.output_started(cookie);
+                if !is_successor {
+                    self.trace_started(tid);
+                    self.observed_begin(tid);
+                    self.output_started(cookie);
+                }
                 self.exec_result(exec, Ok(tid));
                 if let Some(task) = job {
                     self.job_task_started(tid, task);
@@ -285,6 +295,9 @@ impl Core {
                     // A process may have enrolled in its place.
                     self.teams(|teams, tasks, at| teams.task_over(&task, tasks, at));
                     self.agents_ended(&task);
+                    if let Some(attempt) = task.succeeds {
+                        self.on_successor_ended(attempt, tid, 0);
+                    }
                 }
                 // Who knows its id may watch it: the master does if it was to be in a group.
                 self.task_gone(tid);

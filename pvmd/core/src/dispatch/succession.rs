@@ -9,6 +9,7 @@ use crate::master::{Command, Master};
 use crate::spawn::AgentEvent;
 use crate::timers::Timer;
 use crate::{Core, Life};
+use pvm_sched::room::Room;
 use pvm_wire::HostIndex;
 use pvm_wire::daemon::{Blob, DaemonMsg, PeerRequest};
 use std::collections::BTreeSet;
@@ -379,6 +380,7 @@ impl Core {
         self.hosts.set_master(Some(own));
         self.agents.tell_all(|_| AgentEvent::Centre);
         self.loads.new_master();
+        self.room = Room::default();
         self.rows_of_new_master();
         self.owners_of_new_master();
         self.watching.note_change();

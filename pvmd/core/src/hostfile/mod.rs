@@ -13,6 +13,7 @@ pub use values::SLOTS;
 
 use pvm_sched::policy::Policy;
 use pvm_wire::owner::{Held, OwnerRule, Ownership};
+use pvm_wire::turn_rules::Coscheduling;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -121,6 +122,8 @@ pub struct HostOptions {
     pub network: Option<Network>,
     /// `slice=`: milliseconds for which a team has its processors (this system's own option).
     pub slice: Option<u32>,
+    /// `coscheduling=`: how teams take turns there (this system's own option).
+    pub coscheduling: Option<Coscheduling>,
     /// `policy=`: what places batches of its tasks that name no policy (this system's own option).
     pub policy: Option<Policy>,
     /// `succession=`: when another host takes the place of the master, if this host is that (this system's own option).
@@ -198,6 +201,7 @@ impl HostOptions {
             via: self.via.or(other.via),
             network: self.network.or(other.network),
             slice: self.slice.or(other.slice),
+            coscheduling: self.coscheduling.or(other.coscheduling),
             policy: self.policy.or(other.policy),
             succession: self.succession.or(other.succession),
             slots: self.slots.or(other.slots),
@@ -275,6 +279,9 @@ impl fmt::Display for HostOptions {
         }
         if let Some(slice) = self.slice {
             write!(f, " slice={slice}")?;
+        }
+        if let Some(coscheduling) = self.coscheduling {
+            write!(f, " coscheduling={coscheduling}")?;
         }
         if let Some(policy) = self.policy {
             write!(f, " policy={}", policy.name())?;

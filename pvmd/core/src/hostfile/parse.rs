@@ -7,6 +7,7 @@ use super::{HostOptions, HostSpec, Hostfile, Network, SuccessionRule, Via, forei
 use pvm_sched::policy::Policy;
 use pvm_wire::limits::{HOSTFILE_LINE_MAX, HOSTFILE_MAX};
 use pvm_wire::owner::{Held, OwnerRule};
+use pvm_wire::turn_rules::{Coscheduling, NoMeans};
 
 /// Mistakes told at once; a file with more has usually one cause.
 pub const MISTAKES_MAX: usize = 20;
@@ -241,6 +242,7 @@ impl HostOptions {
             "sp" => self.speed = Some(speed(value)?),
             "via" => self.via = Some(via(value)?),
             "slice" => self.slice = Some(slice(value)?),
+            "coscheduling" => self.coscheduling = Some(coscheduling(value)?),
             "policy" => self.policy = Some(policy(value)?),
             "succession" => self.succession = Some(succession(value)?),
             "net" => self.network = Some(network(value)?),
@@ -291,6 +293,10 @@ fn slice(value: &str) -> Result<u32, String> {
         let (least, most) = (SLICES.start(), SLICES.end());
         format!("`slice={}`: a slice is {least} to {most} milliseconds", shortened(value))
     })
+}
+
+fn coscheduling(value: &str) -> Result<Coscheduling, String> {
+    value.parse().map_err(|reason: NoMeans| format!("`coscheduling={}`: {reason}", shortened(value)))
 }
 
 fn owner(value: &str) -> Result<OwnerRule, String> {

@@ -1,6 +1,13 @@
 use super::super::values::SLOTS;
 use super::*;
 use proptest::prelude::*;
+use pvm_wire::turn_rules::Means;
+
+const COSCHEDULING: [Coscheduling; 3] = [
+    Coscheduling { means: Means::Weights, has_rows: false },
+    Coscheduling { means: Means::Auto, has_rows: true },
+    Coscheduling { means: Means::Priorities, has_rows: true },
+];
 
 fn parsed(text: &str) -> Hostfile {
     Hostfile::parse(text).expect("a hostfile without mistakes")
@@ -13,7 +20,7 @@ fn mistakes(text: impl AsRef<[u8]>) -> Vec<String> {
 
 #[test]
 fn every_option_finds_its_place() {
-    let text = "node lo=me so=ms dx=/bin/pvmd ep=/a:$HOME/b wd=/tmp sp=2000 bx=dbg ip=10.0.0.1 id=x via=local net=private slice=20 policy=round-robin succession=silent owner=idle:10m held=least job=17 slots=4 cluster=east";
+    let text = "node lo=me so=ms dx=/bin/pvmd ep=/a:$HOME/b wd=/tmp sp=2000 bx=dbg ip=10.0.0.1 id=x via=local net=private slice=20 coscheduling=dasic,stop policy=round-robin succession=silent owner=idle:10m held=least job=17 slots=4 cluster=east";
     let options = HostOptions {
         login: Some("me".to_owned()),
         start_options: Some("ms".to_owned()),
@@ -27,6 +34,7 @@ fn every_option_finds_its_place() {
         via: Some(Via::Local),
         network: Some(Network::Private),
         slice: Some(20),
+        coscheduling: Some(Coscheduling { means: Means::Stop, has_rows: true }),
         owner: Some(OwnerRule::Idle(600)),
         held: Some(Held::Least),
         job: Some(17),
@@ -139,7 +147,7 @@ fn a_backslash_joins_lines_but_not_out_of_a_comment() {
 
 #[test]
 fn every_mistake_is_told_with_its_line() {
-    let text = "good\nbad foo=1\n\nlo=me\n& \nd sp=fast\ne sp=0\nf via=rsh\ng wd=\nh word\ni so=\n-oProxyCommand=x\n-v\nj ip=-x\nk net=mine\nl slice=0\nm policy=best\nn succession=on\no via=srun job=17_2";
+    let text = "good\nbad foo=1\n\nlo=me\n& \nd sp=fast\ne sp=0\nf via=rsh\ng wd=\nh word\ni so=\n-oProxyCommand=x\n-v\nj ip=-x\nk net=mine\nl slice=0\nm policy=best\nn succession=on\no via=srun job=17_2\np coscheduling=on\nq coscheduling=dasic,implicit\nr coscheduling=";
     assert_eq!(
         mistakes(text),
         [
@@ -160,6 +168,9 @@ fn every_mistake_is_told_with_its_line() {
             "line 17: `policy=best`: the policies are active-pulling, round-robin, proportional, lightly-loaded, local, sender-initiated, receiver-initiated, bidding, up-down, hierarchical, graph-theoretic",
             "line 18: `succession=on`: a succession is `proved`, `silent` or `off`",
             "line 19: `job=17_2`: a job of Slurm is a number from 1 on",
+            "line 20: `coscheduling=on`: must be auto, priorities, weights, stop, implicit, dasic or dasic,MEANS",
+            "line 21: `coscheduling=dasic,implicit`: must be auto, priorities, weights, stop, implicit, dasic or dasic,MEANS",
+            "line 22: `coscheduling=`: must be auto, priorities, weights, stop, implicit, dasic or dasic,MEANS",
         ]
     );
 }
@@ -249,7 +260,11 @@ prop_compose! {
         speed in prop::option::of(SPEEDS),
         via in prop::option::of(prop::sample::select(Via::ALL.to_vec())),
         network in prop::option::of(prop_oneof![Just(Network::Open), Just(Network::Private)]),
-        (slice, job) in (prop::option::of(1..=60_000_u32), prop::option::of(1..=u64::MAX)),
+        (slice, coscheduling, job) in (
+            prop::option::of(1..=60_000_u32),
+            prop::option::of(prop::sample::select(&COSCHEDULING[..])),
+            prop::option::of(1..=u64::MAX),
+        ),
         policy in prop::option::of(prop::sample::select(&Policy::ALL[..])),
         succession in prop::option::of(prop::sample::select(&SuccessionRule::ALL[..])),
         owner in prop::option::of(prop_oneof![
@@ -263,7 +278,7 @@ prop_compose! {
         shared_address: bool,
     ) -> HostSpec {
         let options =
-            HostOptions { login, start_options, daemon, exec_path, working_directory, speed, debugger, address, vmid, via, network, slice, policy, succession, slots, owner, held, job, cluster };
+            HostOptions { login, start_options, daemon, exec_path, working_directory, speed, debugger, address, vmid, via, network, slice, coscheduling, policy, succession, slots, owner, held, job, cluster };
         HostSpec { name, options, start, shared_address }
     }
 }

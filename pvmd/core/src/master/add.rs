@@ -11,7 +11,7 @@ use crate::hosts::Members;
 use crate::text::listed;
 use pvm_wire::calls::hosts::{Additions, StartUp};
 use pvm_wire::daemon::{AddResult, DaemonMsg, FromMaster, HostEntry, HostTable, MasterReply};
-use pvm_wire::{HostIndex, PvmError};
+use pvm_wire::{HostIndex, PvmError, Tid};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -260,15 +260,16 @@ impl Master {
         };
         self.table_serial += 1;
         let serial = self.table_serial;
-        let mut update = |host, members| {
-            let update = FromMaster::TableUpdate { serial, members, added: added.clone() };
+        let moved: Vec<(Tid, HostIndex)> = self.moves.places().iter().collect();
+        let mut update = |host, members, moved| {
+            let update = FromMaster::TableUpdate { serial, members, added: added.clone(), moved };
             out.push(Effect::Order(host, update));
         };
         for host in self.members.indices() {
-            update(host, HostTable::default());
+            update(host, HostTable::default(), Vec::new());
         }
         for entry in &newcomers {
-            update(entry.index, members.clone());
+            update(entry.index, members.clone(), moved.clone());
         }
         let told = self.members.indices().chain(newcomers.iter().map(|entry| entry.index)).collect();
         operation.told = Some((serial, told));

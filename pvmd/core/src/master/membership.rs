@@ -58,9 +58,11 @@ impl Master {
         };
         info!(%host, name = entry.name, reason, "host out");
         out.push(Effect::OrderAll(FromMaster::HostGone { host, reason: reason.to_owned() }));
-        self.mailbox.hosts_tasks_gone(|tid| tid.host() == Some(host));
+        let places = self.moves.places();
+        self.mailbox.hosts_tasks_gone(|tid| places.find(tid) == Some(host));
         self.mailbox.forget_waiters(|to| to.host == host);
-        self.groups.host_gone(host, out);
+        self.groups.host_gone(host, places, out);
+        self.moves.host_gone(host);
         self.jobs.host_gone(host);
         self.forget_table_ack(host, out);
     }

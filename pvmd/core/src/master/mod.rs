@@ -12,6 +12,7 @@ mod hoster;
 mod jobs;
 mod mailbox;
 mod membership;
+mod moves;
 mod newcomer;
 mod sessions;
 mod settings;
@@ -22,6 +23,7 @@ use crate::answers::start_up_results;
 use crate::config::Config;
 use crate::effect::{Effect, Effects};
 use crate::hosts::Members;
+use crate::places::Places;
 use add::AddOperation;
 pub(crate) use command::{Command, Moment};
 use departures::Departures;
@@ -30,6 +32,7 @@ use groups::Groups;
 use jobs::Jobs;
 pub(crate) use jobs::Urgency;
 use mailbox::Mailbox;
+use moves::Moves;
 use pvm_wire::calls::CallError;
 use pvm_wire::calls::hosts::{Additions, StartUp};
 use pvm_wire::daemon::{
@@ -74,6 +77,7 @@ pub(crate) struct Master {
     mailbox: Mailbox<PeerTo>,
     groups: Groups,
     jobs: Jobs,
+    moves: Moves,
     is_ending: bool,
 }
 
@@ -141,6 +145,7 @@ impl Master {
             hoster: None,
             mailbox: Mailbox::with_keeper(settings.entries_max, settings.bytes_max),
             groups: Groups::new(),
+            moves: Moves::default(),
             jobs,
             is_ending: false,
             settings,
@@ -175,7 +180,7 @@ impl Master {
             Effect::OrderTasks { to, context, tag, body } => {
                 let mut hosts: BTreeMap<HostIndex, Vec<Tid>> = BTreeMap::new();
                 for tid in to {
-                    if let Some(host) = tid.host() {
+                    if let Some(host) = self.moves.places().find(tid) {
                         hosts.entry(host).or_default().push(tid);
                     }
                 }
@@ -270,22 +275,27 @@ impl Master {
             ToMaster::LinkLost { host: other, has_ended, reason } => {
                 self.on_link_lost(host, other, has_ended, &reason, out);
             }
-            ToMaster::JoinGroup { tid, name, instance } if tid.host() == Some(host) => {
-                let change = self.groups.enter(tid, &name, instance, out);
+            ToMaster::JoinGroup { tid, name, instance } if self.lives_on(tid, host) => {
+                let change = self.groups.enter(tid, &name, instance, self.moves.places(), out);
                 self.ask_of_change(change, out);
             }
-            ToMaster::TaskGone { tid } if tid.host() == Some(host) => {
+            ToMaster::TaskGone { tid } if self.lives_on(tid, host) => {
                 self.mailbox.owner_gone(tid);
                 self.groups.task_gone(tid, out);
             }
             ToMaster::Pong { id } => self.on_pong(host, id, out),
-            ToMaster::Keeper { from, context, tag, body } if from.host() == Some(host) => {
-                let change = self.groups.on_message(from, context, tag, &body.0, out);
+            ToMaster::Keeper { from, context, tag, body } if self.lives_on(from, host) => {
+                let mark = (context, tag);
+                let change = self.groups.on_message(from, mark, &body.0, self.moves.places(), out);
                 self.ask_of_change(change, out);
             }
             ToMaster::DaemonStarted { host: index, answer } => {
                 self.on_daemon_started(host, index, answer, out);
             }
+            ToMaster::MoveBegins { attempt, to } => self.on_move_begins(host, attempt, to, out),
+            ToMaster::MoveEnds(attempt) => self.on_move_ends(host, attempt, out),
+            ToMaster::Arrived { attempt, hosts } => self.on_arrived(host, attempt, &hosts, out),
+            ToMaster::MovedTaskGone { tid } => self.on_moved_task_gone(host, tid, out),
             ToMaster::Halt => self.halt(out),
             ToMaster::TaskGone { tid: foreign }
             | ToMaster::JoinGroup { tid: foreign, .. }
@@ -415,7 +425,7 @@ impl Master {
         match self.mailbox.handle(from, body, to) {
             Ok(outcome) => {
                 if let Some(owner) = outcome.watch {
-                    watch(owner, out);
+                    watch(owner, self.moves.places(), out);
                 }
                 for (to, body) in outcome.answers {
                     answer(to, MasterReply::Mailbox { body: Blob(body.into()) }, out);
@@ -436,8 +446,8 @@ fn answer(to: PeerTo, what: MasterReply, out: &mut Effects) {
 }
 
 /// Has the end of a task reported, which owns an entry or is in a group.
-fn watch(owner: Tid, out: &mut Effects) {
-    if let Some(host) = owner.host() {
+fn watch(owner: Tid, places: &Places, out: &mut Effects) {
+    if let Some(host) = places.find(owner) {
         out.push(Effect::Order(host, FromMaster::WatchTask { tid: owner }));
     }
 }

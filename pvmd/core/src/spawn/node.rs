@@ -15,7 +15,7 @@ use pvm_wire::batch::BatchId;
 use pvm_wire::body::BodyWriter;
 use pvm_wire::calls::Field;
 use pvm_wire::codes::Sm;
-use pvm_wire::daemon::PeerReply;
+use pvm_wire::daemon::{Attempt, PeerReply};
 use pvm_wire::limits::BATCH_MAX;
 use pvm_wire::spawn::{SpawnRequest, flags};
 use pvm_wire::{HostIndex, PvmError, Tid};
@@ -72,6 +72,8 @@ pub(crate) struct Order {
     /// The number in the spawn of the order's first.
     pub first: u32,
     pub parent: i32,
+    /// The task whose successor is to be started.
+    pub succeeds: Option<Attempt>,
     pub spawn: SpawnRequest,
 }
 

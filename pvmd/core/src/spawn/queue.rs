@@ -228,14 +228,13 @@ impl Home {
     /// A host reports the end of a task of a queued batch.
     pub fn on_task_ended(
         &mut self,
-        host: HostIndex,
         batch: BatchId,
         number: u32,
         tid: Tid,
         fate: Fate,
         at: &mut Decision<'_>,
     ) {
-        if tid.host() == Some(host) && batch.home == at.config.index {
+        if batch.home == at.config.index {
             self.task_ended(SpawnId(batch.number), number, tid, fate, at);
         }
     }
@@ -244,7 +243,7 @@ impl Home {
         let Some(queue) = self.spawns.get_mut(&id).and_then(Spawn::queue_mut) else { return };
         if queue.running.get(&number) == Some(&tid) {
             queue.running.remove(&number);
-            if let Some(host) = tid.host() {
+            if let Some(host) = at.hosts.place(tid) {
                 self.task_concluded(id, number, tid, host, fate, at);
             }
             self.queue_settled(id, at);
@@ -302,15 +301,21 @@ impl Home {
     pub(super) fn tasks_lost(&mut self, host: HostIndex, at: &mut Decision<'_>) {
         for id in self.queues.ids.values().copied().collect::<Vec<_>>() {
             let Some(queue) = self.spawns.get_mut(&id).and_then(Spawn::queue_mut) else { continue };
-            queue.early.retain(|_, (tid, _)| tid.host() != Some(host));
-            let (lost, kept): (BTreeMap<u32, Tid>, _) =
-                std::mem::take(&mut queue.running).into_iter().partition(|(_, tid)| tid.host() == Some(host));
+            queue.early.retain(|_, (tid, _)| at.hosts.place(*tid) != Some(host));
+            let (lost, kept): (BTreeMap<u32, Tid>, _) = std::mem::take(&mut queue.running)
+                .into_iter()
+                .partition(|(_, tid)| at.hosts.place(*tid) == Some(host));
             queue.running = kept;
             for (number, tid) in lost {
                 self.task_concluded(id, number, tid, host, Fate::Lost(PvmError::HostFail.code()), at);
             }
             self.queue_settled(id, at);
         }
+    }
+
+    /// Whether a task has queued batches here.
+    pub fn has_queues(&self, parent: Tid) -> bool {
+        !self.queues_of(parent).is_empty()
     }
 
     /// The queued batches of a task.

@@ -109,7 +109,8 @@ impl Teams {
         tasks: &Tasks,
         at: &mut Decision<'_>,
     ) {
-        let is_elsewhere = by.host().is_some_and(|host| host != at.config.index && at.hosts.contains(host));
+        let is_elsewhere =
+            at.hosts.place(by).is_some_and(|host| host != at.config.index && at.hosts.contains(host));
         let origin = u32::try_from(origin).ok().and_then(HostIndex::new);
         if let Some(origin) = origin.filter(|_| is_elsewhere) {
             let told = Turn { count, ..Turn::default() };
@@ -128,7 +129,7 @@ impl Teams {
     pub fn on_waiting(&mut self, tid: Tid, receivers: Vec<Tid>, tasks: &Tasks, at: &mut Decision<'_>) {
         let mut hosts: BTreeMap<HostIndex, Vec<Tid>> = BTreeMap::new();
         for other in receivers.into_iter().take(BATCH_MAX) {
-            let host = other.host().filter(|&host| host != at.config.index && other.is_task());
+            let host = at.hosts.place(other).filter(|&host| host != at.config.index && other.is_task());
             if let Some(host) = host {
                 hosts.entry(host).or_default().push(other);
             }
@@ -143,7 +144,7 @@ impl Teams {
     pub(super) fn remind(&mut self, team: TeamId, tasks: &Tasks, at: &mut Decision<'_>) {
         for task in tasks.iter().filter(|task| task.takes_turns() && task.team == team) {
             let Some(&other) = self.awaits.get(&task.tid) else { continue };
-            if let Some(host) = other.host() {
+            if let Some(host) = at.hosts.place(other) {
                 self.tell_epoch(task.tid, host, tasks, at);
                 at.out.tell(host, DaemonMsg::Waited { tids: vec![other] });
             }

@@ -11,6 +11,7 @@ use history::History;
 use pvm_sched::coscheduling::{self, Coscheduler, Epoch};
 use pvm_wire::coscheduling::{TEAM_NAME_MAX, TEAM_VARIABLE, Turn};
 use pvm_wire::spawn::split_entry;
+use pvm_wire::turn_rules::TurnRule;
 use pvm_wire::{HostIndex, Tid};
 use rows::HostRows;
 use std::collections::BTreeMap;
@@ -28,8 +29,7 @@ mod scheduling;
 pub(crate) struct Teams {
     pub scheduler: Coscheduler<TeamId, HostIndex>,
     names: BTreeMap<String, TeamId>,
-    /// Their names, and how many tasks have them.
-    roster: BTreeMap<TeamId, (String, usize)>,
+    roster: BTreeMap<TeamId, Listed>,
     ids: u32,
     /// What tasks were told: whether turns are taken, and whether they are to report when they sleep.
     told_tasks: (bool, bool),
@@ -45,6 +45,16 @@ pub(crate) struct Teams {
     pub rows: HostRows,
     /// The owner of the host is there: no team takes turns.
     is_suspended: bool,
+}
+
+/// A team of this host.
+#[derive(Debug)]
+struct Listed {
+    name: String,
+    /// How many tasks have it.
+    tasks: usize,
+    /// How it takes turns, by the word of a queue. Its first task decides.
+    turns: Option<TurnRule>,
 }
 
 impl Teams {
@@ -69,16 +79,19 @@ impl Teams {
         let next = TeamId(self.ids + 1);
         let team = *self.names.entry(name.to_owned()).or_insert(next);
         self.ids = self.ids.max(team.0);
-        self.roster.entry(team).or_insert_with(|| (name.to_owned(), 0)).1 += 1;
+        let turns = task.turns;
+        let listed =
+            self.roster.entry(team).or_insert_with(|| Listed { name: name.to_owned(), tasks: 0, turns });
+        listed.tasks += 1;
         self.dismiss(std::mem::replace(&mut task.team, team));
     }
 
     /// A team has one task less.
     fn dismiss(&mut self, team: TeamId) {
-        let Some((name, tasks)) = self.roster.get_mut(&team) else { return };
-        *tasks -= 1;
-        if *tasks == 0 {
-            self.names.remove(name);
+        let Some(listed) = self.roster.get_mut(&team) else { return };
+        listed.tasks -= 1;
+        if listed.tasks == 0 {
+            self.names.remove(&listed.name);
             self.roster.remove(&team);
             self.scheduler.forget(team);
         }
@@ -86,7 +99,7 @@ impl Teams {
 
     /// How many tasks each team has.
     pub fn sizes(&self) -> BTreeMap<TeamId, usize> {
-        self.roster.iter().map(|(&team, &(_, tasks))| (team, tasks)).collect()
+        self.roster.iter().map(|(&team, listed)| (team, listed.tasks)).collect()
     }
 
     /// What the page is to say from now on, if a task can read it and it says something else.
@@ -141,7 +154,7 @@ impl Teams {
 
     /// Its name; `None` for the team of a task that has none.
     pub fn name(&self, team: TeamId) -> Option<&str> {
-        self.roster.get(&team).map(|(name, _)| &**name)
+        self.roster.get(&team).map(|listed| &*listed.name)
     }
 }
 

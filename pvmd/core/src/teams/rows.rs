@@ -2,9 +2,11 @@
 
 use super::{Teams, nanos};
 use crate::addresses::TeamId;
+use crate::tasks::Tasks;
 use pvm_sched::coscheduling;
 use pvm_sched::dasic::ROWS_MAX;
-use pvm_wire::rows::{COLUMN_TEAMS_MAX, Column, Rows};
+use pvm_wire::rows::{COLUMN_TEAMS_MAX, Column, Processes, Rows};
+use pvm_wire::turn_rules::TurnRule;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -14,8 +16,10 @@ const ANSWERS: usize = 4;
 /// This host's end.
 #[derive(Debug, Default)]
 pub(crate) struct HostRows {
-    /// The master knows the processes that take turns.
-    is_reported: bool,
+    /// The processes that take turns are those of the last report, as far as the master wants to know.
+    is_settled: bool,
+    /// What the master was told last; before that this host takes no part.
+    reported: Column,
     /// Rows that this host was told of.
     count: u32,
     /// Its clock when the master was asked last, and has not answered.
@@ -27,12 +31,12 @@ pub(crate) struct HostRows {
 impl HostRows {
     /// The processes that take turns have changed.
     pub fn note_change(&mut self) {
-        self.is_reported = false;
+        self.is_settled = false;
     }
 
-    /// The master has to be told of processes.
-    pub fn is_report_due(&self) -> bool {
-        !self.is_reported
+    /// The master may have to be told of processes.
+    pub fn is_settled(&self) -> bool {
+        self.is_settled
     }
 
     /// There is another master: it knows nothing, and its clock is another one.
@@ -52,24 +56,50 @@ impl HostRows {
 }
 
 impl Teams {
-    /// What the master is told. A host whose owner is there has no processors for the matrix.
-    pub fn column(&mut self, cores: u32) -> Column {
-        self.rows.is_reported = true;
-        let count = |(team, pids, _): (TeamId, &BTreeSet<i32>, bool)| {
-            self.name(team).map(|name| (name.to_owned(), pids.len() as u32))
-        };
-        let cores = if self.is_suspended { 0 } else { cores };
-        let teams: Vec<(String, u32)> =
-            self.scheduler.teams().filter_map(count).take(COLUMN_TEAMS_MAX).collect();
-        if teams.is_empty() {
+    /// What the master is to be told, if it does not know it. All teams are for the matrix of the machine, if it `has_rows`, or else those of
+    /// which a queue says so.
+    pub fn report(&mut self, tasks: &Tasks, cores: u32, has_rows: bool) -> Option<Column> {
+        self.rows.is_settled = true;
+        let movable = tasks.iter().filter(|task| task.can_be_gathered());
+        let column = self.column(&movable.map(|task| task.pid).collect(), cores, has_rows);
+        if column.teams.is_empty() {
             // A host without teams needs no clock, and a new master does not tell it so.
             self.rows.count = 0;
         }
-        Column { cores, teams }
+        if column.cores == 0 {
+            // The master has no rows for it any more. Those that are on their way do not count.
+            self.scheduler.give_rows(None);
+        }
+        let is_news = column != self.rows.reported;
+        self.rows.reported.clone_from(&column);
+        is_news.then_some(column)
+    }
+
+    /// This host's part of the matrix. One whose owner is there has no processors for it.
+    fn column(&self, movable: &BTreeSet<i32>, cores: u32, has_rows: bool) -> Column {
+        let is_in = |team: TeamId| match self.roster.get(&team).and_then(|listed| listed.turns) {
+            Some(TurnRule::Rows) => true,
+            Some(TurnRule::Demand) => false,
+            Some(TurnRule::None) | None => has_rows,
+        };
+        let count = |(team, pids, _): (TeamId, &BTreeSet<i32>, bool)| {
+            let (count, movable) = (pids.len() as u32, pids.intersection(movable).count() as u32);
+            self.name(team).map(|name| (name.to_owned(), Processes { count, movable }))
+        };
+        let placed = self.scheduler.teams().filter(|&(team, ..)| is_in(team));
+        let teams: Vec<(String, Processes)> = placed.filter_map(count).take(COLUMN_TEAMS_MAX).collect();
+        if self.is_suspended || teams.is_empty() && !has_rows {
+            return Column::default();
+        }
+        let has_others = self.scheduler.teams().any(|(team, ..)| !is_in(team));
+        Column { cores, teams, has_others }
     }
 
     /// The master tells the rows of this host, which may be the master's.
     pub fn on_rows(&mut self, told: &Rows, is_master: bool, now: Duration) {
+        if self.rows.reported.cores == 0 {
+            return;
+        }
         let mut teams: BTreeMap<TeamId, BTreeSet<u32>> = BTreeMap::new();
         for (name, rows) in told.teams.iter().take(COLUMN_TEAMS_MAX) {
             if let Some(&team) = self.names.get(name) {
@@ -83,7 +113,8 @@ impl Teams {
         }
         let slice = Duration::from_nanos(told.slice);
         self.rows.count = told.count;
-        self.scheduler.give_rows(coscheduling::Rows::new(told.count, slice, told.first, teams));
+        let rows = coscheduling::Rows::new(told.count, slice, told.first, teams);
+        self.scheduler.give_rows(rows.map(|rows| rows.with_others(told.others)));
     }
 
     /// The master has answered what its clock says: half of the round trip has gone by since.

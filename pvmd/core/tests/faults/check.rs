@@ -8,7 +8,7 @@ use pvm_wire::calls::jobs::AskJobs;
 use pvm_wire::jobs::{JobCall, JobId};
 use pvm_wire::{HostIndex, Tid};
 use pvmd_core::Census;
-use pvmd_core::event::{Event, OwnerSign};
+use pvmd_core::event::{Event, OwnerSign, Sample};
 use pvmd_simulated::process::{ProcId, Process};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,13 +19,16 @@ use std::time::Duration;
 const KNOWN: Duration = Duration::from_secs(14);
 /// As [`KNOWN`], if the master is lost, too: another takes its place, or the rest gives up, and then the same.
 const SUCCEEDED: Duration = Duration::from_secs(60);
-/// Time within which all that was asked for has come about.
-const SETTLED: Duration = Duration::from_secs(30);
+/// Time within which all that was asked for has come about: two tasks that have each other moved wait for each other until the daemons give up.
+const SETTLED: Duration = Duration::from_secs(70);
 /// Time within which links that nobody uses have been left: each is looked at twice.
 const LEFT: Duration = Duration::from_secs(70);
 
 /// Runs after which another host was the master than at the beginning.
 pub static SUCCESSIONS: AtomicU64 = AtomicU64::new(0);
+
+/// Tasks that have moved.
+pub static MOVED: AtomicU64 = AtomicU64::new(0);
 
 /// How a plan ends the machine.
 #[derive(Clone, Copy)]
@@ -61,6 +64,7 @@ pub fn run(plan: &Plan) -> Result<(), String> {
     if masters(&world).first().is_some_and(|&master| master != HostIndex::MASTER) {
         SUCCESSIONS.fetch_add(1, Ordering::Relaxed);
     }
+    MOVED.fetch_add(world.moved, Ordering::Relaxed);
     match world.tasks.faults.first() {
         None => Ok(()),
         Some(_) => Err(world.tasks.faults.join("\n  ")),
@@ -77,6 +81,9 @@ fn check(world: &mut World, end: End) {
     }
     for host in world.hosts.keys().copied().collect::<Vec<_>>() {
         world.feed(host, Event::Owner(OwnerSign::Says(false)));
+        // With little memory a batch would wait until other tasks end.
+        world.feed(host, Event::Load { busy_cores: 0.0 });
+        world.feed(host, Event::Sampled(Sample { memory: 1 << 40, free: 1 << 40, ..Sample::default() }));
     }
     for id in world.processes.keys().copied().collect::<Vec<_>>() {
         world.hear_soon(id);

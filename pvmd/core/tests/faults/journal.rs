@@ -58,8 +58,8 @@ impl Batch {
         Self { by, count, restarts: restarts * count, id: None, running, over, is_done: false }
     }
 
-    /// The parent is told something; whether it can be so.
-    fn hear(&mut self, event: BatchEvent) -> bool {
+    /// The parent is told something; whether it can be so. Tasks that leave hosts of owners use up no restarts.
+    fn hear(&mut self, event: BatchEvent, owners: bool) -> bool {
         let was_due = !self.is_done;
         was_due
             && match event {
@@ -71,7 +71,7 @@ impl Batch {
                     self.running.remove(&number) == Some(tid) && self.over.insert(number)
                 }
                 BatchEvent::Again { number, tid, .. } => {
-                    let fits = self.stops(number, tid) && self.restarts > 0;
+                    let fits = self.stops(number, tid) && (self.restarts > 0 || owners);
                     self.restarts = self.restarts.saturating_sub(1);
                     fits
                 }
@@ -127,6 +127,8 @@ pub struct Journal {
     pub queued_processes: BTreeSet<ProcId>,
     /// Requests about groups less answers to them.
     pub group_asked: BTreeMap<Tid, i32>,
+    /// The owner of a host has been there.
+    pub owners: bool,
     numbers: i32,
 }
 
@@ -227,9 +229,10 @@ impl Journal {
         let Some((id, event)) = ints.and_then(BatchEvent::from_ints) else {
             return self.faults.push(format!("{by}: a notice that cannot be read"));
         };
+        let owners = self.owners;
         let batch = self.batches.values_mut().find(|batch| batch.id == Some(id) && batch.by == by);
         let before = format!("{batch:?}");
-        if !batch.is_some_and(|batch| batch.hear(event)) {
+        if !batch.is_some_and(|batch| batch.hear(event, owners)) {
             self.faults.push(format!("{by} is told {event:?} of batch {id:x}: {before}"));
         }
     }

@@ -50,6 +50,9 @@ fn a_machine_that_fails_keeps_its_promises() {
     assert!(!failed.load(Ordering::Relaxed), "see above; PVM_SIM_SEED repeats it");
     let successions = check::SUCCESSIONS.load(Ordering::Relaxed);
     println!("in {successions} of {} machines another host has become the master", end - first);
+    let moved = check::MOVED.load(Ordering::Relaxed);
+    println!("{moved} tasks have moved");
+    assert!(end - first < SEEDS || moved > 0, "nothing was tried of moves");
     assert!(end - first < SEEDS || successions > 0, "nothing was tried of successions");
 }
 

@@ -8,6 +8,7 @@ use pvm_wire::calls::enrolment::{Exit, GetOptions};
 use pvm_wire::calls::hosts::{AddHosts, Config, DeleteHosts, Halt, HostClock, HostStatus};
 use pvm_wire::calls::jobs::AskJobs;
 use pvm_wire::calls::mailbox::{Flags, Get, Put};
+use pvm_wire::calls::moves::{Movable, Move};
 use pvm_wire::calls::nested::Nested;
 use pvm_wire::calls::notify::NotifyRequest;
 use pvm_wire::calls::spawn::CancelBatch;
@@ -85,6 +86,7 @@ pub fn operate(world: &mut World, op: Op) {
         }
         Op::Owner(host, n) => {
             if let Some(host) = nth_host(world, host) {
+                world.tasks.owners |= n % 2 == 1;
                 world.feed(host, Event::Owner(OwnerSign::Says(n % 2 == 1)));
             }
         }
@@ -153,6 +155,7 @@ fn operate_task(world: &mut World, op: Op) {
             let name = format!("node{}", 1 + n % 8);
             ask(world, id, &DeleteHosts { names: vec![name] }, Asked::Request);
         }
+        Op::Move(_, n, to) => move_task(world, id, &tasks, n, to),
         Op::Halt(_) => world.say(id, &Halt {}.message(0)),
         _ => operate_life(world, op, id, &tasks),
     }
@@ -327,6 +330,15 @@ fn change_job(world: &mut World, id: ProcId, n: u32) {
         _ => JobCall::Release(jobs),
     };
     ask(world, id, &AskJobs(call), Asked::Request);
+}
+
+/// A task has another moved, which has said that it can.
+fn move_task(world: &mut World, id: ProcId, tasks: &[ProcId], n: u32, to: u32) {
+    let Some(&other) = pick(tasks, n).filter(|&&other| other != id) else { return };
+    let Some(tid) = world.processes.get(&other).and_then(|process| process.tid) else { return };
+    let host = nth_host(world, to / 2).filter(|_| to % 2 == 1).map_or(Tid::NONE, HostIndex::host_tid);
+    world.say(other, &Movable {}.message(0));
+    ask(world, id, &Move { tid, host }, Asked::Request);
 }
 
 /// A task joins or leaves a group.

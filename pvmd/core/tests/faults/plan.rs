@@ -71,6 +71,8 @@ pub enum Op {
     Jump(u32, u32),
     /// The master's daemon vanishes, and the machine with it unless it has deputies. An odd number: its host is off.
     CrashMaster(u32),
+    /// A task has another moved, to a host or (an even number) to any.
+    Move(u32, u32, u32),
     /// A task halts the machine.
     Halt(u32),
     /// A task joins a team of this number.
@@ -111,6 +113,7 @@ impl Op {
             | Op::Stop(by, _)
             | Op::AddHosts(by, _)
             | Op::DeleteHost(by, _)
+            | Op::Move(by, ..)
             | Op::Halt(by)
             | Op::Team(by, _)
             | Op::Sleep(by, _)
@@ -151,6 +154,11 @@ impl Plan {
         let one = |_| match random.below(100) {
             0 if deputies > 1 => Op::CrashMaster(random.below(2) as u32),
             n if turns && n % 5 == 1 => draw_turns(&mut random),
+            // In some machines tasks move all the time.
+            n if seed % 7 == 2 && n < 15 || n == 17 => {
+                let mut n = || random.below(1 << 16) as u32;
+                Op::Move(n(), n(), n())
+            }
             _ => draw(&mut random),
         };
         let mut ops: Vec<Op> = (0..length.saturating_sub(1)).map(one).collect();

@@ -68,6 +68,18 @@ impl Tasks for Journal {
         }
     }
 
+    fn can_move(world: &World, tid: Tid) -> bool {
+        let journal = &world.tasks;
+        let is_open = journal.group_asked.get(&tid).is_some_and(|open| *open != 0);
+        !is_open && !journal.asked.keys().any(|(by, _)| *by == tid)
+    }
+
+    fn succeeded(world: &mut World, old: ProcId, new: ProcId) {
+        if world.tasks.queued_processes.contains(&old) {
+            employ(world, new);
+        }
+    }
+
     fn enrolled(world: &mut World, _: ProcId, tid: Tid) {
         world.tasks.tids.insert(tid);
     }
@@ -77,7 +89,7 @@ impl Tasks for Journal {
         let journal = &mut world.tasks;
         if context == NOTICE {
             journal.noticed(tid, &heard.body);
-        } else if matches!(Tmx::from_tag(tag), Some(Tmx::Queue | Tmx::CancelBatch | Tmx::Jobs)) {
+        } else if matches!(Tmx::from_tag(tag), Some(Tmx::Queue | Tmx::CancelBatch | Tmx::Jobs | Tmx::Move)) {
             if let Some(Asked::Queue(number)) = journal.answered(tid, heard.header.wait_id) {
                 journal.queued(number, &heard.body);
             }

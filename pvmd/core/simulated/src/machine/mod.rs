@@ -1,12 +1,15 @@
 //! A machine under virtual time, from one seed: daemons, processes, links and clocks.
 
 mod hosts;
+mod moves;
 mod processes;
 
 use crate::Random;
 use crate::daemon::{Daemon, config, queues, spec};
 use crate::network::{Network, Packet};
 use crate::process::{ProcId, Process, Role};
+use pvm_wire::calls::Call;
+use pvm_wire::calls::enrolment::{Admission, Enrol, EnrolReply};
 use pvm_wire::certificate::Certified;
 use pvm_wire::{HostIndex, Message, Tid};
 use pvmd_core::event::{Action, ConnId, Event, Found, Program};
@@ -39,6 +42,12 @@ pub trait Tasks: Sized {
     fn enrolled(machine: &mut Machine<Self>, id: ProcId, tid: Tid);
     /// A task has received a message that is not about its enrolment.
     fn heard(machine: &mut Machine<Self>, id: ProcId, tid: Tid, message: &Message);
+    /// Whether a task that was told to move can: it waits for nothing.
+    fn can_move(_machine: &Machine<Self>, _tid: Tid) -> bool {
+        true
+    }
+    /// A process has taken the place of another, whose task lives here now.
+    fn succeeded(_machine: &mut Machine<Self>, _old: ProcId, _new: ProcId) {}
     /// A process ends.
     fn ended(_machine: &mut Machine<Self>, _id: ProcId) {}
 }
@@ -192,6 +201,10 @@ pub struct Machine<T> {
     pub starting_most: usize,
     /// Hosts that are off: nobody answers there that no daemon listens.
     pub off: BTreeSet<HostIndex>,
+    /// Whose luggage successors have.
+    predecessors: BTreeMap<ProcId, ProcId>,
+    /// Tasks that have moved so far.
+    pub moved: u64,
     /// By which factor the interval is longer at which the first checks its link to the second.
     paces: BTreeMap<(HostIndex, HostIndex), u32>,
     /// Hosts of which the first may have taken the second for lost.
@@ -205,6 +218,12 @@ pub struct Machine<T> {
 fn address_of(name: &str) -> Found {
     let number: u32 = name.strip_prefix("node").and_then(|n| n.parse().ok()).expect("a node's name");
     Found { address: Ipv4Addr::from_bits(0x0a01_0000 + number).into(), own: false }
+}
+
+/// Whether a process that finds this in its channel is a successor.
+fn is_of_successor(greeting: &[u8]) -> bool {
+    let answer = Enrol::decode_answer(greeting);
+    matches!(answer, Ok(Ok(Admission(Some(EnrolReply { succeeds: Some(_), .. })))))
 }
 
 /// What is printed of something.
@@ -232,6 +251,8 @@ impl<T: Tasks> Machine<T> {
             starting: BTreeMap::new(),
             starting_most: 0,
             off: BTreeSet::new(),
+            predecessors: BTreeMap::new(),
+            moved: 0,
             paces: BTreeMap::new(),
             unsteady: BTreeSet::new(),
             queue: BinaryHeap::new(),
@@ -477,7 +498,10 @@ impl<T: Tasks> Machine<T> {
             Action::CheckAuth { conn } => {
                 self.later(1..20, Happening::Event(host, Event::AuthChecked { conn, proven: true }));
             }
-            Action::Start { cookies, program, .. } => self.start(host, &cookies, &program),
+            Action::Start { cookies, greetings, program } => {
+                let succeeds = greetings.first().is_some_and(|greeting| is_of_successor(greeting));
+                self.start(host, &cookies, &program, succeeds);
+            }
             Action::Signal { pid, .. } => {
                 if let Some((id, _)) = processes::by_pid(&mut self.processes, pid) {
                     self.later(1..100, Happening::Kill(id));

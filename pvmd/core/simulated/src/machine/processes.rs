@@ -1,7 +1,7 @@
 //! Processes, and what the kernels of their hosts do with them.
 
 use super::{Happening, Machine, Tasks};
-use crate::process::{ProcId, Process, Role, message};
+use crate::process::{Moving, ProcId, Process, Role, message};
 use bytes::Bytes;
 use pvm_task_manager::machine::Machine as Manager;
 use pvm_wire::batch::BatchMsg;
@@ -48,7 +48,7 @@ impl<T: Tasks> Machine<T> {
         self.hosts.get(&host)?.conns.get(&conn).copied()
     }
 
-    pub(super) fn start(&mut self, host: HostIndex, cookies: &[Cookie], program: &Program) {
+    pub(super) fn start(&mut self, host: HostIndex, cookies: &[Cookie], program: &Program, succeeds: bool) {
         let mut when = self.now;
         let mut failed = false;
         for &cookie in cookies {
@@ -59,10 +59,13 @@ impl<T: Tasks> Machine<T> {
                 self.at(when, Happening::Event(host, Event::ProcessStarted { cookie, result }));
                 continue;
             }
-            let own = T::role(self);
+            // Others than tasks that enrol do not move.
+            let own = if succeeds { Role::Task } else { T::role(self) };
             let role = if program.manager { Role::Manager(Manager::default()) } else { own };
             let (id, pid) = self.add_process(host, Some(cookie), role);
-            T::started(self, id, program);
+            if !succeeds {
+                T::started(self, id, program);
+            }
             let result = Ok((pid, "/bin/program".into()));
             let told = when + self.random.micros(0..200);
             self.at(told, Happening::Event(host, Event::ProcessStarted { cookie, result }));
@@ -116,6 +119,14 @@ impl<T: Tasks> Machine<T> {
         let Some(id) = self.by_conn(host, conn) else { return };
         let Some(process) = self.processes.get_mut(&id) else { return };
         process.conn = None;
+        if !process.dead && matches!(process.moving, Moving::Frozen(_)) {
+            // Its task lives elsewhere.
+            if let Some(found) = self.hosts.get_mut(&host) {
+                found.conns.remove(&conn);
+            }
+            return self.finish(id);
+        }
+        let Some(process) = self.processes.get_mut(&id) else { return };
         if !process.dead && !process.leaving {
             let text = format!("{:?} was expelled from host {host}", process.tid);
             self.fault(text);
@@ -225,14 +236,20 @@ impl<T: Tasks> Machine<T> {
             (Some(Tm::Conn2), _) => match Conn2::decode_answer(&received.body) {
                 Ok(Ok(Admission(Some(reply)))) => {
                     process.tid = Some(reply.tid);
-                    if matches!(process.role, Role::Task) {
+                    if reply.succeeds.is_some() {
+                        process.moving = Moving::Succeeds;
+                    } else if matches!(process.role, Role::Task) {
                         T::enrolled(self, id, reply.tid);
                     }
                 }
                 other => self.fault(format!("an enrolment was refused: {other:?}")),
             },
             (Some(Tm::Exit), _) => self.over(id),
-            (_, Some(tid)) => T::heard(self, id, tid, received),
+            (_, Some(_)) if self.hears_of_move(id, received) => {}
+            (_, Some(tid)) => {
+                T::heard(self, id, tid, received);
+                self.go_if_possible(id);
+            }
             (_, None) => {}
         }
     }

@@ -84,6 +84,12 @@ impl Keeper {
         answers
     }
 
+    /// A task lives elsewhere: its groups have changed.
+    pub fn task_moved(&mut self, tid: Tid) -> Vec<Answer> {
+        let names = self.memberships.get(&tid).cloned().unwrap_or_default();
+        names.iter().flat_map(|name| self.changed(name)).collect()
+    }
+
     /// The members of which this is true.
     pub fn members_where(&self, which: impl Fn(Tid) -> bool) -> Vec<Tid> {
         self.memberships.keys().copied().filter(|&tid| which(tid)).collect()

@@ -10,6 +10,7 @@ mod tests;
 
 use super::watch;
 use crate::effect::{Effect, Effects};
+use crate::places::Places;
 use keeper::{Answer, Keeper};
 use pvm_wire::body::BodyWriter;
 use pvm_wire::codes::{CONTEXT_TC, TASK_PROTOCOL, Tc};
@@ -57,9 +58,9 @@ impl Groups {
     pub fn on_message(
         &mut self,
         from: Tid,
-        context: i32,
-        tag: i32,
+        (context, tag): (i32, i32),
         body: &[u8],
+        places: &Places,
         out: &mut Effects,
     ) -> Option<Change> {
         if context == CONTEXT_TC && tag == Tc::ConReq.tag() {
@@ -73,10 +74,10 @@ impl Groups {
         let known = self.keeper.has(from);
         let answers = self.keeper.handle(from, tag, body);
         if !known && self.keeper.has(from) {
-            watch(from, out);
+            watch(from, places, out);
         }
         if matches!(tag, wire::tag::JOIN | wire::tag::LEAVE) {
-            return self.answer_when_known(answers, out);
+            return self.answer_when_known(answers, places, out);
         }
         for answer in answers {
             send(answer, out);
@@ -85,21 +86,33 @@ impl Groups {
     }
 
     /// A task of a parallel job is a member of the job's group before it starts. The hosts that are to say when they have heard of it.
-    pub fn enter(&mut self, tid: Tid, name: &str, instance: u32, out: &mut Effects) -> Option<Change> {
+    pub fn enter(
+        &mut self,
+        tid: Tid,
+        name: &str,
+        instance: u32,
+        places: &Places,
+        out: &mut Effects,
+    ) -> Option<Change> {
         let known = self.keeper.has(tid);
         let notices = self.keeper.enter(OsStr::new(name), tid, instance);
         if !known && self.keeper.has(tid) {
-            watch(tid, out);
+            watch(tid, places, out);
         }
-        self.answer_when_known(notices, out)
+        self.answer_when_known(notices, places, out)
     }
 
     /// Sends notices of a change, and the answers once the notices have come to all hosts concerned: a task that learns
     /// from the new member that it has joined knows it from the keeper already.
-    fn answer_when_known(&mut self, answers: Vec<Answer>, out: &mut Effects) -> Option<Change> {
+    fn answer_when_known(
+        &mut self,
+        answers: Vec<Answer>,
+        places: &Places,
+        out: &mut Effects,
+    ) -> Option<Change> {
         let (notices, answers): (Vec<_>, Vec<_>) =
             answers.into_iter().partition(|answer| answer.tag == wire::tag::CHANGED);
-        let told = notices.iter().flat_map(|notice| &notice.to).filter_map(|tid| tid.host());
+        let told = notices.iter().flat_map(|notice| &notice.to).filter_map(|&tid| places.find(tid));
         let hosts: BTreeSet<HostIndex> = told.collect();
         for notice in notices {
             send(notice, out);
@@ -132,9 +145,15 @@ impl Groups {
         }
     }
 
+    /// A task lives on another host: for its groups that is a change, as members of one host meet in its memory.
+    pub fn task_moved(&mut self, tid: Tid, places: &Places, out: &mut Effects) -> Option<Change> {
+        let notices = self.keeper.task_moved(tid);
+        if notices.is_empty() { None } else { self.answer_when_known(notices, places, out) }
+    }
+
     /// A host is out, with all its tasks.
-    pub fn host_gone(&mut self, host: HostIndex, out: &mut Effects) {
-        for tid in self.keeper.members_where(|tid| tid.host() == Some(host)) {
+    pub fn host_gone(&mut self, host: HostIndex, places: &Places, out: &mut Effects) {
+        for tid in self.keeper.members_where(|tid| places.find(tid) == Some(host)) {
             self.task_gone(tid, out);
         }
     }

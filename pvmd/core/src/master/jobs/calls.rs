@@ -307,6 +307,7 @@ fn properties(queue: &Queue) -> Vec<(String, String)> {
         ("max-waiting", waiting.map(|jobs| jobs.to_string())),
         ("max-waiting-per-user", waiting_per_user.map(|jobs| jobs.to_string())),
         ("policy", queue.policy.map(|policy| policy.to_string())),
+        ("turns", queue.turns.map(|rule| rule.name().to_owned())),
     ];
     all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }

@@ -7,6 +7,7 @@ use pvm_wire::jobs::{
     ClusterShare, JobId, JobRecord, JobRequest, JobState, LentRecord, RunRecord, TaskEvent, TaskOrder,
     TaskProgram, Tasks,
 };
+use pvm_wire::turn_rules::TurnRule;
 use pvm_wire::{HostIndex, Tid};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -202,6 +203,14 @@ impl Job {
         if matches!(self.request.tasks, Tasks::Rigid(_)) && self.ended.is_none() {
             self.waiting = Numbers::range(0, self.request.tasks.count());
             self.done = 0;
+        }
+    }
+
+    /// How its team takes turns by the word of its queue. It keeps what it has begun with, on whatever host and however often it begins again:
+    /// so this is in what its tasks run with, on disk, too.
+    pub fn set_turns(&mut self, turns: Option<TurnRule>) {
+        if self.started.is_none() {
+            TurnRule::set_in(turns, &mut self.request.program.env);
         }
     }
 

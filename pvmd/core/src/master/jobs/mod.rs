@@ -350,6 +350,11 @@ impl Master {
         self.jobs.is_due()
     }
 
+    /// Whether there is a queue for whose jobs the machine has a matrix.
+    pub fn wants_rows(&self) -> bool {
+        self.jobs.scheduler.wants_rows()
+    }
+
     /// When the queues look again although nothing has happened.
     pub fn look_at_jobs_after(&self) -> Option<Duration> {
         match () {

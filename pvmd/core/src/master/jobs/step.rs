@@ -114,6 +114,7 @@ impl Jobs {
             let names: Vec<String> = start.parts.iter().map(|(host, _)| self.name(*host)).collect();
             let Some(job) = self.all.get_mut(&id) else { continue };
             let policy = self.scheduler.policy_of(id.0);
+            job.set_turns(self.scheduler.turns_of(id.0));
             self.changed.insert(id);
             for ((host, count), name) in start.parts.into_iter().zip(names) {
                 let mut order = job.give(host, &name, count, self.now);

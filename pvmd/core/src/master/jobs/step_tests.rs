@@ -5,6 +5,7 @@ use pvm_wire::Tid;
 use pvm_wire::codec;
 use pvm_wire::daemon::{Blob, HostEntry};
 use pvm_wire::jobs::{JobRequest, Stamp};
+use pvm_wire::turn_rules::TurnRule;
 use std::time::Duration;
 
 fn host(index: u32, name: &str) -> HostEntry {
@@ -81,6 +82,15 @@ fn a_host_whose_owner_is_back_gives_back_what_has_not_begun_or_may_begin_again()
     assert_eq!(orders_for_owner(1, Tasks::Rigid(2)).0, [(-1, vec![0, 1])]);
 }
 
+/// The environment of tasks that hosts are ordered to run.
+fn ordered(out: Effects) -> Vec<OsString> {
+    let ordered = |effect| match effect {
+        Effect::Order(_, FromMaster::RunTasks(order)) => Some(order.program.env),
+        _ => None,
+    };
+    out.into_iter().find_map(ordered).expect("the job starts")
+}
+
 /// The environment of the tasks of a job whose queue has this policy, and that was submitted with another.
 fn environment(policy: Option<Policy>) -> Vec<OsString> {
     let mut request = JobRequest::new("true", "ann", "/");
@@ -89,11 +99,7 @@ fn environment(policy: Option<Policy>) -> Vec<OsString> {
     let mut jobs = waiting(request, queue, &[host(1, "a")]);
     let mut out = Effects::default();
     jobs.advance(moment(9, &[]), &mut out);
-    let ordered = |effect| match effect {
-        Effect::Order(_, FromMaster::RunTasks(order)) => Some(order.program.env),
-        _ => None,
-    };
-    out.into_iter().find_map(ordered).expect("the job starts")
+    ordered(out)
 }
 
 #[test]
@@ -101,4 +107,32 @@ fn tasks_of_a_queue_that_has_a_policy_find_it_in_their_environment() {
     let with = |name| vec![OsString::from("A=b"), entry(POLICY_VARIABLE, name)];
     assert_eq!(environment(Some(Policy::Bidding)), with("bidding"));
     assert_eq!(environment(None), with("local"), "what the job was submitted with stays");
+}
+
+#[test]
+fn a_job_takes_turns_as_its_queue_said_when_it_began() {
+    let queue = |turns| Queue { turns, ..Queue::open("default") };
+    let with = |rule: Option<TurnRule>| {
+        let mut env = vec![OsString::from("A=b")];
+        TurnRule::set_in(rule, &mut env);
+        env
+    };
+    for rule in TurnRule::ALL.map(Some).into_iter().chain([None]) {
+        // A task of another job has submitted it.
+        let mut request = JobRequest::new("true", "ann", "/");
+        request.program.env = with(Some(TurnRule::None));
+        request.tasks = Tasks::Array { first: 0, count: 3, at_once: None };
+        let mut jobs = waiting(request, queue(rule), &[host(1, "a")]);
+        let mut out = Effects::default();
+        jobs.advance(moment(9, &[]), &mut out);
+        assert_eq!(ordered(out), with(rule));
+        assert_eq!(jobs.scheduler.wants_rows(), rule == Some(TurnRule::Rows));
+        // The queue says something else, and another host has the rest of the job.
+        jobs.configure(Ok(vec![queue(Some(TurnRule::Demand))].into()), &mut Effects::default());
+        jobs.note_slots(host(2, "b").index, 2);
+        jobs.host_joined(&host(2, "b"), None);
+        let mut out = Effects::default();
+        jobs.advance(moment(10, &[]), &mut out);
+        assert_eq!(ordered(out), with(rule), "the job has begun");
+    }
 }

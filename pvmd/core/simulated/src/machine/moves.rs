@@ -1,0 +1,92 @@
+//! Tasks that move, as their libraries do it.
+
+use super::{Machine, Tasks};
+use crate::process::{Moving, ProcId, message};
+use pvm_wire::body::{BodyReader, BodyWriter};
+use pvm_wire::calls::moves::{Arrive, Freeze};
+use pvm_wire::calls::{Call, Request};
+use pvm_wire::codes::{CONTEXT_TC, CONTEXT_TM, Tcx, Tmx};
+use pvm_wire::{Message, Reassembler, Tid};
+
+impl<T: Tasks> Machine<T> {
+    /// What a process hears about its move; `false` if it is something else.
+    pub(super) fn hears_of_move(&mut self, id: ProcId, received: &Message) -> bool {
+        let header = &received.header;
+        if header.context == CONTEXT_TC {
+            let mut reader = BodyReader::new(&received.body);
+            match Tcx::from_tag(header.tag) {
+                Some(Tcx::Move) => {
+                    self.set_moving(id, Moving::Told(Tid::from_raw(reader.int().unwrap_or(0))));
+                    self.go_if_possible(id);
+                }
+                Some(Tcx::Stay) => self.set_moving(id, Moving::No),
+                Some(Tcx::Moved) => {}
+                Some(Tcx::Luggage) => self.unpack(id, reader.int().unwrap_or(0)),
+                _ => return false,
+            }
+            return true;
+        }
+        match Tmx::from_tag(header.tag).filter(|_| header.context == CONTEXT_TM) {
+            Some(Tmx::Freeze) => match Freeze::decode_answer(&received.body) {
+                Ok(Ok(())) => self.send_luggage(id),
+                _ => self.set_moving(id, Moving::No),
+            },
+            Some(Tmx::Arrive) => {
+                if let Ok(Ok(reply)) = Arrive::decode_answer(&received.body) {
+                    self.take_place(id, reply.tid);
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn set_moving(&mut self, id: ProcId, moving: Moving) {
+        if let Some(process) = self.processes.get_mut(&id) {
+            process.moving = moving;
+        }
+    }
+
+    /// A task that was told to move has itself frozen, when it waits for nothing.
+    pub(super) fn go_if_possible(&mut self, id: ProcId) {
+        let Some(process) = self.processes.get(&id).filter(|process| process.is_at_work()) else { return };
+        if let (Moving::Told(successor), Some(tid)) = (process.moving, process.tid)
+            && T::can_move(self, tid)
+        {
+            self.set_moving(id, Moving::Frozen(successor));
+            self.say(id, &Freeze {}.message(0));
+        }
+    }
+
+    /// A task has all that was sent to it, and sends the rest of it to its successor.
+    fn send_luggage(&mut self, id: ProcId) {
+        let Some(Moving::Frozen(successor)) = self.processes.get(&id).map(|process| process.moving) else {
+            return;
+        };
+        let body = BodyWriter::new().int(id as i32).finish();
+        self.say(id, &message(successor, CONTEXT_TC, Tcx::Luggage.tag(), body));
+    }
+
+    /// A successor has the luggage of another process: among it the pieces of messages that have not come whole.
+    fn unpack(&mut self, id: ProcId, old: i32) {
+        let old = ProcId::try_from(old).unwrap_or(0);
+        let Some(process) = self.processes.get_mut(&old) else { return };
+        let incoming = std::mem::replace(&mut process.incoming, Reassembler::new(1 << 26));
+        if let Some(process) = self.processes.get_mut(&id) {
+            process.incoming = incoming;
+        }
+        self.predecessors.insert(id, old);
+        self.say(id, &Arrive {}.message(0));
+    }
+
+    /// A successor is the task.
+    fn take_place(&mut self, id: ProcId, tid: Tid) {
+        if let Some(process) = self.processes.get_mut(&id) {
+            (process.tid, process.moving) = (Some(tid), Moving::No);
+        }
+        self.moved += 1;
+        if let Some(old) = self.predecessors.remove(&id) {
+            T::succeeded(self, old, id);
+        }
+    }
+}
