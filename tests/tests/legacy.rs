@@ -113,7 +113,19 @@ fn expect(machine: &Machine, examples: &[Example]) {
         if let Some(Err(reason)) = example.check.map(|check| check(&ended.stdout)) {
             panic!("{}: {reason}: {ended:#?}", example.program);
         }
+        // Two of them freeze a group of the same name, which can be joined again when the last member has left it.
+        await_end_of_tasks(machine);
     }
+}
+
+#[track_caller]
+fn await_end_of_tasks(machine: &Machine) {
+    let mut console = machine.console();
+    wait::becomes_true("the end of the programs' tasks", || {
+        // The group server stays, and so does the task that asks.
+        console.tasks().iter().all(|task| task.command == "pvmgs" || task.command == "-")
+    });
+    console.quit();
 }
 
 /// `spmd`, whose tasks pass a token round, needs to be spawned by a program; what it says is in the daemon's log.
@@ -150,12 +162,7 @@ fn on_machine(daemon: &Installation, library: &Installation, attempt: impl FnOnc
     }
     attempt(&machine);
     assert!(machine.is_alive());
-    let mut console = machine.console();
-    wait::becomes_true("the end of the programs' tasks", || {
-        // The group server stays, and so does the task that asks.
-        console.tasks().iter().all(|task| task.command == "pvmgs" || task.command == "-")
-    });
-    console.quit();
+    await_end_of_tasks(&machine);
     machine.finish();
 }
 
