@@ -166,6 +166,11 @@ tuned! {
         "more: another team gets the processor later; less: a report costs more than the sleep";
         "coscheduling-two", "coscheduling-two";
 
+        UNANSWERED: micros = 200, "µs";
+        "While teams take turns, a task that waits reports receivers on direct routes that have not answered within this time.";
+        "more: the receiver's team gets its turn later; less: daemons send reports about receivers that are running";
+        "dasic", "dasic-slowdown";
+
         ROOM_NAP: micros = 1000, "µs";
         "How long a sender without room in shared memory waits before it looks again.";
         "more: the sender goes on later; less: processor time that the receiver needs";

@@ -2,8 +2,8 @@
 //!
 //! Messages that daemons forward carry their sender's epoch. Messages on direct routes pass no daemon: the sender reads its host's
 //! epoch from a page that the daemon keeps, and sends it on the route before the first message of that epoch. A receiver whose own
-//! host has a smaller epoch reports it to its daemon. A task that is stopped reads nothing: so a task that is about to wait, after
-//! it has sent on such routes, reports the receivers to its daemon once.
+//! host has a smaller epoch reports it to its daemon. A task that is held reads nothing: so a task that waits, and has had no answer on such
+//! routes for some time, reports the receivers to its daemon once. Where the receivers run, answers come sooner, and no daemon has work.
 //!
 //! Tasks of one host have one epoch, that of the page: messages in shared memory carry none.
 
@@ -15,7 +15,9 @@ use pvm_wire::body::BodyWriter;
 use pvm_wire::calls::{Request, turns};
 use pvm_wire::codes::{CONTEXT_TC, Tcx};
 use pvm_wire::coscheduling::Turn;
+use pvm_wire::tuned::{UNANSWERED, UNTOLD_SLEEP};
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
 
 /// Most receivers that are reported in one wait.
 const RECEIVERS_MAX: usize = 256;
@@ -31,7 +33,10 @@ pub(super) struct Turns {
     page: Page,
     /// The daemon knows that this task sends on direct routes.
     is_direct: bool,
-    sent: Vec<Tid>,
+    /// Receivers on direct routes that have sent nothing since, and were not reported.
+    silent: Vec<Tid>,
+    /// Since when there are any.
+    since: Option<Instant>,
 }
 
 /// The page in which this task reads the team that has the turn.
@@ -50,7 +55,7 @@ impl Turns {
     /// The daemon has said whether turns are taken on any host.
     pub(super) fn set(&mut self, are_taken: bool, team: u32, reports_sleep: bool) {
         (self.are_taken, self.team, self.reports_sleep) = (are_taken, team, reports_sleep);
-        self.sent.clear();
+        self.take_silent();
     }
 
     /// The daemon has sent its page. If it cannot be mapped, messages on direct routes have no epoch, and all else is as before.
@@ -79,9 +84,29 @@ impl Turns {
 
     /// A message was sent on a direct route.
     pub(super) fn note_receiver(&mut self, dst: Tid) {
-        if self.are_taken && self.sent.len() < RECEIVERS_MAX && !self.sent.contains(&dst) {
-            self.sent.push(dst);
+        if self.are_taken && self.silent.len() < RECEIVERS_MAX && !self.silent.contains(&dst) {
+            self.silent.push(dst);
+            self.since.get_or_insert_with(Instant::now);
         }
+    }
+
+    /// Messages of this task have come on a direct route: it has the turn.
+    pub(super) fn note_answer(&mut self, src: Tid) {
+        if !self.silent.is_empty() {
+            self.silent.retain(|&dst| dst != src);
+            self.since = self.since.filter(|_| !self.silent.is_empty());
+        }
+    }
+
+    fn take_silent(&mut self) -> Vec<Tid> {
+        self.since = None;
+        std::mem::take(&mut self.silent)
+    }
+
+    /// When the daemon is to know of a sleep that begins now, if it is not over by then; `None`: never.
+    pub(super) fn report_at(&self, now: Instant) -> Option<Instant> {
+        let unanswered = self.since.map(|since| since + UNANSWERED);
+        unanswered.or_else(|| self.reports_sleep.then(|| now + UNTOLD_SLEEP))
     }
 }
 
@@ -131,24 +156,22 @@ impl Engine {
         }
     }
 
-    /// This task is about to wait: reports the receivers of its last messages.
-    pub(super) fn report_waiting(&mut self) -> Result<()> {
-        if self.hints.sent.is_empty() {
-            return Ok(());
+    /// This task sleeps: reports the receivers of its last messages, and the sleep if the daemon wants to know. Whether it does.
+    pub(super) fn report_sleep(&mut self) -> Result<bool> {
+        let receivers = self.hints.take_silent();
+        if !receivers.is_empty() {
+            self.send_daemon_request(&turns::Waiting { receivers })?;
         }
-        let receivers = std::mem::take(&mut self.hints.sent);
-        self.send_daemon_request(&turns::Waiting { receivers })
+        if self.hints.reports_sleep {
+            self.send_daemon_request(&turns::Asleep {})?;
+        }
+        Ok(self.hints.reports_sleep)
     }
 
     /// Sends the daemon a request that has no answer, at once.
     pub(super) fn send_daemon_request<R: Request>(&mut self, request: &R) -> Result<()> {
         let header = xdr_header(R::TAG, R::CONTEXT, 0);
         self.send_by_daemon(Tid::MY_DAEMON, header, Payload::Parts(&[&request.encode()]))
-    }
-
-    /// Whether the daemon wants reports of this task's sleeps.
-    pub(super) fn reports_sleep(&self) -> bool {
-        self.hints.reports_sleep
     }
 }
 
@@ -160,13 +183,34 @@ mod tests {
     fn receivers_are_noted_on_demand_and_once() {
         let mut turns = Turns::default();
         turns.note_receiver(Tid::from_bits(0x40001));
-        assert!(turns.sent.is_empty());
+        assert!(turns.silent.is_empty());
         turns.set(true, 7, false);
         (0..1000).for_each(|number| turns.note_receiver(Tid::from_bits(0x40001 + number % 2)));
-        assert_eq!(turns.sent.len(), 2);
+        assert_eq!(turns.silent.len(), 2);
         (0..1000).for_each(|number| turns.note_receiver(Tid::from_bits(0x40001 + number)));
-        assert_eq!(turns.sent.len(), RECEIVERS_MAX);
+        assert_eq!(turns.silent.len(), RECEIVERS_MAX);
         turns.set(false, 7, false);
-        assert!(turns.sent.is_empty());
+        assert!(turns.silent.is_empty() && turns.since.is_none());
+    }
+
+    #[test]
+    fn a_sleep_is_reported_when_a_receiver_has_been_silent_for_long() {
+        let [one, other] = [0x40001, 0x40002].map(Tid::from_bits);
+        let (mut turns, start) = (Turns::default(), Instant::now());
+        turns.set(true, 7, false);
+        assert_eq!(turns.report_at(start), None, "nothing was sent");
+        turns.note_receiver(one);
+        turns.note_receiver(other);
+        turns.note_answer(one);
+        let due = turns.report_at(start + UNTOLD_SLEEP).expect("the other one has not answered");
+        assert!(due <= Instant::now() + UNANSWERED, "its time counts from the message on");
+        turns.note_answer(other);
+        assert_eq!(turns.report_at(start), None);
+        turns.set(true, 7, true);
+        assert_eq!(
+            turns.report_at(start),
+            Some(start + UNTOLD_SLEEP),
+            "the daemon wants to know of all long ones"
+        );
     }
 }

@@ -7,8 +7,8 @@ use super::peers::Peer;
 use super::route::Arrival;
 use super::spinner::Origin;
 use crate::{Error, Result};
-use pvm_wire::calls::turns::{Asleep, Awake};
-use pvm_wire::tuned::{ROUTE_FAR_FROM, ROUTE_TURN, UNTOLD_SLEEP};
+use pvm_wire::calls::turns::Awake;
+use pvm_wire::tuned::{ROUTE_FAR_FROM, ROUTE_TURN};
 use pvm_wire::{Message, PvmError, Tid};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -33,16 +33,13 @@ pub trait Waiter {
     fn await_input(&mut self, deadline: Option<Instant>) -> std::result::Result<bool, Self::Error>;
 }
 
-/// Sleeps until a message arrives or the time is over; whether one may have arrived. Reports the sleep, if the daemon wants reports.
+/// Sleeps until a message arrives or the time is over; whether one may have arrived. A long sleep is reported to the daemon, if it wants
+/// that or others are to know.
 pub fn sleep<W: Waiter>(waiter: &mut W, deadline: Option<Instant>) -> std::result::Result<bool, W::Error> {
-    let reports_sleep = waiter.with(|engine| {
-        engine.report_waiting()?;
-        Ok(engine.reports_sleep())
-    })?;
     let begin = Instant::now();
-    let came = match reports_sleep {
-        Some(true) => sleep_and_report(waiter, begin + UNTOLD_SLEEP, deadline)?,
-        Some(false) => waiter.await_input(deadline)?,
+    let came = match waiter.with(|engine| Ok(engine.hints.report_at(begin)))? {
+        Some(Some(soon)) => sleep_and_report(waiter, soon, deadline)?,
+        Some(None) => waiter.await_input(deadline)?,
         None => true,
     };
     waiter.with(|engine| {
@@ -52,7 +49,8 @@ pub fn sleep<W: Waiter>(waiter: &mut W, deadline: Option<Instant>) -> std::resul
     Ok(came)
 }
 
-/// Sleeps on a host where other teams are stopped meanwhile. A sleep beyond `soon` is reported, so that the daemon lets them run.
+/// Sleeps where teams take turns. A sleep beyond `soon` is reported, so that daemons let others run: those that this task waits for, and
+/// those that can use its turn.
 fn sleep_and_report<W: Waiter>(
     waiter: &mut W,
     soon: Instant,
@@ -63,9 +61,11 @@ fn sleep_and_report<W: Waiter>(
     if came || deadline.is_some_and(|deadline| deadline <= soon) {
         return Ok(came);
     }
-    waiter.with(|engine| engine.send_daemon_request(&Asleep {}))?;
+    let is_asleep = waiter.with(Engine::report_sleep)?;
     let came = waiter.await_input(deadline);
-    waiter.with(|engine| engine.send_daemon_request(&Awake {}))?;
+    if is_asleep == Some(true) {
+        waiter.with(|engine| engine.send_daemon_request(&Awake {}))?;
+    }
     came
 }
 
@@ -254,6 +254,7 @@ impl Engine {
         if let Some(last) = messages.last() {
             route.note_use(sent);
             self.ends.heard(tid);
+            self.hints.note_answer(tid);
             let is_far = !is_near && last.body.len() >= ROUTE_FAR_FROM;
             self.neighbours.spinner().expect(if is_far { Origin::Route } else { Origin::Near });
         }
