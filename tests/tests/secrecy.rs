@@ -47,9 +47,18 @@ impl Listener {
     }
 }
 
+/// How the host of the master is called.
+#[derive(Clone, Copy)]
+enum Master {
+    Address,
+    /// No resolver knows it: the daemon has a loopback address, as where `/etc/hosts` has the host's own name with one.
+    Name,
+}
+
 /// What goes over the network when `whisper`, with this library, says so much, with these options for all hosts.
 fn overheard(
     library: &Installation,
+    master: Master,
     options: &str,
     (count, size): (usize, usize),
     word: &str,
@@ -61,7 +70,11 @@ fn overheard(
     let programs = Programs::compile(&["whisper"], library, Linking::Shared)?;
     let hostfile = format!("* ep=@PATH@ {options}\n{}\n", network.line(1, ""));
     let plan = Plan::of(&ours).library(library).path(programs.folder());
-    let machine = plan.name(&network.address(0)).hostfile(&hostfile).network(&network).start();
+    let name = match master {
+        Master::Address => network.address(0),
+        Master::Name => network.name(0).to_owned(),
+    };
+    let machine = plan.name(&name).hostfile(&hostfile).network(&network).start();
     machine.console_with_hosts(2).quit();
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let listener = Listener::at(&network, folder.path());
@@ -86,20 +99,31 @@ fn direct_routes_are_sealed() {
     for (what, word) in
         [((100, 100), ""), ((5, 3_000_000), ""), ((100, 100), "default"), ((10, 1_000_000), "default")]
     {
-        let Some(heard) = overheard(&Installation::under_test(), "", what, word) else { return };
+        let ours = Installation::under_test();
+        let Some(heard) = overheard(&ours, Master::Address, "", what, word) else { return };
         assert!(!has(&heard, WORDS), "{what:?} (messages, bytes) {word}");
     }
 }
 
 #[test]
 fn direct_routes_on_a_private_network_are_as_fast_as_can_be() {
-    let Some(heard) = overheard(&Installation::under_test(), "net=private", (100, 100), "") else { return };
+    let ours = Installation::under_test();
+    let Some(heard) = overheard(&ours, Master::Address, "net=private", (100, 100), "") else { return };
     assert!(has(&heard, WORDS), "sealed for nothing");
 }
 
 #[test]
 fn programs_of_the_original_talk_as_ever() {
     let Some(original) = Installation::debian() else { return };
-    let Some(heard) = overheard(&original, "", (100, 100), "") else { return };
+    let Some(heard) = overheard(&original, Master::Address, "", (100, 100), "") else { return };
     assert!(has(&heard, WORDS));
+}
+
+#[test]
+fn a_host_that_does_not_know_its_address_has_direct_routes_too() {
+    for word in ["", "default"] {
+        let ours = Installation::under_test();
+        let Some(heard) = overheard(&ours, Master::Name, "", (100, 1000), word) else { return };
+        assert!(!has(&heard, WORDS), "{word}");
+    }
 }

@@ -69,7 +69,8 @@ impl Caller {
 
     /// For a task elsewhere: from this host's address, if it is one.
     pub(super) fn remote(host: Ipv4Addr) -> Result<Self> {
-        let (socket, address) = bind_ip(host).or_else(|_| bind_ip(Ipv4Addr::UNSPECIFIED))?;
+        let (socket, address) = bind_ip(SocketAddrV4::new(host, 0))
+            .or_else(|_| bind_ip(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0)))?;
         Ok(Self { socket, address })
     }
 
@@ -80,12 +81,19 @@ impl Caller {
 
     /// Calls. The connection is made when the socket is writable.
     pub(super) fn call(self, to: &Address) -> Result<OwnedFd> {
-        let begun = match to {
-            Address::Path(path) => net::connect(&self.socket, &SocketAddrUnix::new(path)?),
-            Address::Ip(address) => net::connect(&self.socket, address),
+        let Self { mut socket, address } = self;
+        let begun = match (address, to) {
+            (_, Address::Path(path)) => net::connect(&socket, &SocketAddrUnix::new(path)?),
+            (Address::Ip(own), Address::Ip(to)) if own.ip().is_loopback() && is_unknown(own, *to) => {
+                // The port says who calls, and belongs to one socket at a time.
+                drop(socket);
+                socket = bind_ip(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, own.port()))?.0;
+                net::connect(&socket, to)
+            }
+            (_, Address::Ip(to)) => net::connect(&socket, to),
         };
         match begun {
-            Ok(()) | Err(Errno::INPROGRESS) => Ok(self.socket),
+            Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
             Err(error) => Err(error),
         }
     }
@@ -109,7 +117,7 @@ impl Listener {
         match caller {
             Address::Path(_) => Self::local(caller),
             Address::Ip(from) => {
-                let (socket, address) = bind_ip(reachable(host, *from.ip())?)?;
+                let (socket, address) = bind_ip(SocketAddrV4::new(reachable(host, *from.ip())?, 0))?;
                 net::listen(&socket, BACKLOG)?;
                 let reserve = rustix::io::fcntl_dupfd_cloexec(&socket, 0).ok();
                 Ok(Self { socket, address, caller, reserve, name: None })
@@ -155,11 +163,11 @@ impl Listener {
             called = net::acceptfrom_with(&self.socket, flags);
         }
         let (socket, name) = called.ok()?;
-        let expected = match (&self.caller, name.and_then(Address::of)) {
-            (Address::Ip(caller), Some(Address::Ip(found))) => {
-                caller.port() == found.port() && (caller.ip() == found.ip() || caller.ip().is_unspecified())
+        let expected = match (&self.caller, &self.address, name.and_then(Address::of)) {
+            (Address::Ip(caller), Address::Ip(own), Some(Address::Ip(found))) => {
+                caller.port() == found.port() && (caller.ip() == found.ip() || is_unknown(*caller, *own))
             }
-            (Address::Path(caller), Some(Address::Path(found))) => *caller == found && same_user(&socket),
+            (Address::Path(caller), _, Some(Address::Path(found))) => *caller == found && same_user(&socket),
             _ => false,
         };
         expected.then_some(socket)
@@ -197,10 +205,16 @@ fn bind_path() -> Result<(OwnedFd, PathBuf)> {
     }
 }
 
-fn bind_ip(host: Ipv4Addr) -> Result<(OwnedFd, Address)> {
+/// Whether a caller does not know the address by which it is seen where it calls: its host has only a loopback address, as where
+/// `/etc/hosts` has the host's own name with one, or none.
+fn is_unknown(caller: SocketAddrV4, called: SocketAddrV4) -> bool {
+    caller.ip().is_unspecified() || caller.ip().is_loopback() && !called.ip().is_loopback()
+}
+
+fn bind_ip(at: SocketAddrV4) -> Result<(OwnedFd, Address)> {
     let socket = socket(AddressFamily::INET)?;
     net::sockopt::set_tcp_nodelay(&socket, true)?;
-    net::bind(&socket, &SocketAddrV4::new(host, 0))?;
+    net::bind(&socket, &at)?;
     let address = Address::of(net::getsockname(&socket)?).ok_or(Errno::AFNOSUPPORT)?;
     Ok((socket, address))
 }
