@@ -14,6 +14,7 @@ fn main() -> ExitCode {
         manager: Path::new(env!("CARGO_BIN_EXE_pvm-bench-manager")),
         scale: Path::new(env!("CARGO_BIN_EXE_pvm-bench-scale")),
         jobs: Path::new(env!("CARGO_BIN_EXE_pvm-bench-jobs")),
+        moves: Path::new(env!("CARGO_BIN_EXE_pvm-bench-moves")),
         dasic: Path::new(env!("CARGO_BIN_EXE_pvm-bench-dasic")),
     };
     match cli::run(&Cli::parse(), programs) {

@@ -32,6 +32,8 @@ pub struct Lab {
     rust: PathBuf,
     /// The program that submits jobs.
     jobs: PathBuf,
+    /// The program whose task moves.
+    moves: PathBuf,
     /// Where the compiled programs are.
     folder: TempDir,
 }
@@ -51,6 +53,8 @@ pub struct Programs<'p> {
     pub scale: &'p Path,
     /// The program that submits jobs.
     pub jobs: &'p Path,
+    /// A task that moves.
+    pub moves: &'p Path,
     /// Teams on workstations.
     pub dasic: &'p Path,
 }
@@ -172,8 +176,8 @@ impl Lab {
         };
         let hyperqueue = if needs.jobs { hyperqueue(folder.path())? } else { Vec::new() };
         let ours = Side::start(ours, &folder.path().join("ours"), None, "")?;
-        let (rust, jobs) = (programs.rust.to_owned(), programs.jobs.to_owned());
-        Ok(Self { ours, original, remote, uneven, hyperqueue, has_mpi, rust, jobs, folder })
+        let [rust, jobs, moves] = [programs.rust, programs.jobs, programs.moves].map(Path::to_owned);
+        Ok(Self { ours, original, remote, uneven, hyperqueue, has_mpi, rust, jobs, moves, folder })
     }
 
     /// Starts ours alone.
@@ -192,6 +196,7 @@ impl Lab {
             has_mpi: false,
             rust: programs.rust.to_owned(),
             jobs: programs.jobs.to_owned(),
+            moves: programs.moves.to_owned(),
             folder,
         })
     }
@@ -216,6 +221,11 @@ impl Lab {
     /// The program that submits jobs.
     pub fn jobs(&self) -> &Path {
         &self.jobs
+    }
+
+    /// The program whose task moves.
+    pub fn moves(&self) -> &Path {
+        &self.moves
     }
 
     /// The folder of the programs that need no PVM.

@@ -13,7 +13,8 @@
 //! - [`waiting`]: what many waiting jobs cost.
 //! - [`live`]: daemons compared with the simulator.
 //! - [`jobs`]: jobs of a workload. [`hyperqueue`]: a peer that runs jobs.
-//! - [`numbers`]: what tasks of a batch count by; [`slot`]: how many of them sleep at a time.
+//! - [`numbers`]: what tasks of a batch count by; [`slot`]: how many of them sleep at a time;
+//!   [`stamp`]: times of several processes.
 //! - [`stats`], [`report`]: from rounds to tables, plots and JSON; [`cli`]: the command line.
 //! - [`tune`]: values of one of this product's constants side by side.
 #![forbid(unsafe_code)]
@@ -34,6 +35,7 @@ pub mod remote;
 pub mod report;
 pub mod scale;
 pub mod slot;
+pub mod stamp;
 pub mod stats;
 pub mod tune;
 pub mod uneven;

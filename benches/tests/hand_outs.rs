@@ -7,13 +7,14 @@ use pvm_tests::Installation;
 use pvm_wire::batch::Application;
 use std::path::Path;
 
-const PROGRAMS: [&str; 7] = [
+const PROGRAMS: [&str; 8] = [
     env!("CARGO_BIN_EXE_pvm-bench-rust"),
     env!("CARGO_BIN_EXE_pvm-bench-makespan"),
     env!("CARGO_BIN_EXE_pvm-bench-pulling"),
     env!("CARGO_BIN_EXE_pvm-bench-manager"),
     env!("CARGO_BIN_EXE_pvm-bench-scale"),
     env!("CARGO_BIN_EXE_pvm-bench-jobs"),
+    env!("CARGO_BIN_EXE_pvm-bench-moves"),
     env!("CARGO_BIN_EXE_pvm-bench-dasic"),
 ];
 
@@ -24,8 +25,8 @@ fn workload(slots: u32, seed: u64) -> Workload {
 
 /// Runs batches and plays what their nodes have asked to the simulator's nodes and manager.
 fn compare(slots: u32) -> u64 {
-    let [rust, makespan, pulling, manager, scale, jobs, dasic] = PROGRAMS.map(Path::new);
-    let programs = Programs { rust, makespan, pulling, manager, scale, jobs, dasic };
+    let [rust, makespan, pulling, manager, scale, jobs, moves, dasic] = PROGRAMS.map(Path::new);
+    let programs = Programs { rust, makespan, pulling, manager, scale, jobs, moves, dasic };
     let Some(ours) = Installation::ours_only("hand-outs as they are simulated") else { return 0 };
     let hosts = Hosts::start(&ours, programs, &workload(slots, 0)).expect("hosts");
     let mut filled = 0;

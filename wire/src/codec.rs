@@ -7,6 +7,8 @@ use serde::{Serialize, de::DeserializeOwned};
 
 /// Most bytes of a value that is sent in several messages.
 pub const LARGE_MAX: usize = 1024 * 1024 * 1024;
+/// More bytes than a program's state has.
+const HUGE_MAX: usize = LARGE_MAX << 10;
 
 /// Why bytes could not be read, or a value not be written.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +44,11 @@ fn large() -> impl bincode::config::Config {
     bincode::config::standard().with_limit::<LARGE_MAX>()
 }
 
+/// As [`large`], where more than that is there.
+fn huge() -> impl bincode::config::Config {
+    bincode::config::standard().with_limit::<HUGE_MAX>()
+}
+
 /// The bytes of a value.
 pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, CodecError> {
     Ok(bincode::serde::encode_to_vec(value, config())?)
@@ -52,9 +59,14 @@ pub fn encode_large<T: Serialize>(value: &T) -> Result<Vec<u8>, CodecError> {
     Ok(bincode::serde::encode_to_vec(value, large())?)
 }
 
-/// As [`decode`], of a value that may be longer than one message: no longer than what was taken in, which has a bound.
+/// As [`decode`], of a value that may be longer than one message: no longer than what was taken in. A length field allocates no more than
+/// [`LARGE_MAX`] where there is not more than that.
 pub fn decode_large<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
-    let (value, used) = bincode::serde::decode_from_slice(bytes, large())?;
+    let (value, used) = if bytes.len() <= LARGE_MAX {
+        bincode::serde::decode_from_slice(bytes, large())?
+    } else {
+        bincode::serde::decode_from_slice(bytes, huge())?
+    };
     if used == bytes.len() { Ok(value) } else { Err(CodecError::Trailing(bytes.len() - used)) }
 }
 

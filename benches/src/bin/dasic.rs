@@ -4,15 +4,16 @@
 //! when owners change. The program prints a [`Record`] as JSON.
 
 use benches::dasic::{BETWEEN, Change, Moved, Record, Return, TeamRecord, Turn};
+use benches::stamp::{Stamp, now};
 use clap::Parser;
 use pvm_wire::owner::OwnerSaid;
 use pvm3::{Any, Pack, Task, Tid};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use std::error::Error;
 use std::ffi::OsString;
 use std::hint::black_box;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// To a task: its partner. To the leader: to end.
 const BEGIN: i32 = 1;
@@ -78,10 +79,6 @@ fn main() -> Outcome {
     Ok(task.exit()?)
 }
 
-fn now() -> u64 {
-    SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos() as u64)
-}
-
 fn work(steps: u64) {
     let mut value = black_box(1.0_f64);
     for _ in 0..steps {
@@ -99,22 +96,6 @@ fn measure_speed() -> f64 {
         STEPS as f64 / start.elapsed().as_secs_f64() / 1e6
     };
     (0..20).map(speed).fold(0.0, f64::max)
-}
-
-/// The time at which it is written.
-#[derive(Default)]
-struct Stamp(u64);
-
-impl Serialize for Stamp {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u64(now())
-    }
-}
-
-impl<'de> Deserialize<'de> for Stamp {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        u64::deserialize(deserializer).map(Self)
-    }
 }
 
 /// What a task takes along when it moves.

@@ -1,10 +1,12 @@
-//! Two tasks on two hosts.
+//! Two tasks on two hosts, and a task that moves between them.
 
-use crate::lab::{Cast, Job, Lab, Payload, Side, Way};
-use crate::part::{Axis, Contender, Kind, Part, Unit};
+use crate::lab::{Cast, Job, Lab, Payload, Side, Way, words};
+use crate::part::{Ask, Axis, Contender, Kind, Part, Unit};
 use crate::remote::Remote;
 
 const LATENCY: [u64; 4] = [1, 64, 1 << 10, 4 << 10];
+/// A task's state, in bytes.
+const STATES: [u64; 4] = [10_000, 1_000_000, 10_000_000, 1 << 30];
 const BANDWIDTH: [u64; 4] = [1 << 14, 1 << 16, 1 << 20, 1 << 24];
 
 const PINGPONG: Job = Job { cast: Cast::Pair, what: "pingpong", payload: Payload::Bytes, patience: 1.0 };
@@ -13,6 +15,8 @@ const LONG_PINGPONG: Job = Job { patience: 3.0, ..PINGPONG };
 
 /// The word by which they are chosen: they need more than others.
 pub const NAME: &str = "remote";
+/// The same for a task that moves.
+pub const MOVES: &str = "moves";
 
 /// Latency and bandwidth between two hosts, if there are any.
 pub fn parts(lab: &Lab) -> Vec<Part<'_>> {
@@ -35,7 +39,30 @@ pub fn parts(lab: &Lab) -> Vec<Part<'_>> {
             &BANDWIDTH,
             LONG_PINGPONG,
         ),
+        moves(lab, remote),
     ]
+}
+
+/// For how long a task stands still while it moves, and how long its state takes as a message.
+fn moves<'l>(lab: &'l Lab, remote: &'l Remote) -> Part<'l> {
+    let contender = |name: &'static str, kind, what: &'static str| {
+        Contender::new(name, kind, move |ask: Ask| {
+            let mut command = remote.ours.command(lab.moves());
+            command.arg(what).arg(ask.seconds.to_string()).args(words(ask.xs));
+            command
+        })
+    };
+    let contenders =
+        vec![contender("move", Kind::Shown, "move"), contender("message", Kind::Compared, "message")];
+    Part {
+        name: MOVES,
+        title: "a task moves to another host, and its state as a message, bytes",
+        unit: Unit::Milliseconds,
+        axis: Axis::Size,
+        xs: STATES.to_vec(),
+        separately: true,
+        contenders,
+    }
 }
 
 fn all<'l>(lab: &'l Lab, remote: &'l Remote, job: Job) -> Vec<Contender<'l>> {

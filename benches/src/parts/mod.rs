@@ -18,7 +18,7 @@ use crate::scale;
 use crate::waiting;
 
 /// The words by which parts are chosen, with what they are.
-pub const CHOICES: [(&str, &str); 24] = [
+pub const CHOICES: [(&str, &str); 25] = [
     ("latency", "half a round trip between two tasks of one host, small messages"),
     ("bandwidth", "the same for large messages"),
     ("in-place", "the same for data that are sent without being packed"),
@@ -33,6 +33,7 @@ pub const CHOICES: [(&str, &str); 24] = [
     ("scatter", "128 doubles of one to each member of a group"),
     ("crowd", "ping-pong of 8 pairs at once"),
     (hosts::NAME, "latency and bandwidth between two hosts, in network namespaces"),
+    (hosts::MOVES, "a task that moves between two hosts, and messages as long as its state"),
     ("spawn", "tasks started, heard from and ended, in batches of 1 to 4096, on one host and on three"),
     (makespan::NAME, "400 tasks of several lengths on three hosts of unequal speed"),
     ("answers", "latencies while batches are spawned: 99th percentiles"),
@@ -70,7 +71,7 @@ pub fn needs(words: &[String]) -> Needs {
     let spawns = words.iter().any(|word| is_chosen(spawning::HOSTS, word));
     let all = words.is_empty();
     Needs {
-        hosts: all || begins(hosts::NAME) || spawns,
+        hosts: all || begins(hosts::NAME) || begins(hosts::MOVES) || spawns,
         uneven: all || begins(makespan::NAME),
         jobs: all || begins(jobs::NAME),
     }

@@ -109,7 +109,7 @@ fn end(state: &mut State, selected: &Selected, code: c_int) -> Result<Departure,
     let interface = interface_state(state);
     let Some(engine) = &mut state.engine else { return Ok(Departure::Stays) };
     match saved {
-        Ok(message) if code >= 0 => Ok(engine.depart(&Luggage { program: to_bytes(&message), interface })?),
+        Ok(message) if code >= 0 => Ok(engine.depart(&Luggage { program: to_bytes(message), interface })?),
         Ok(_) => {
             engine.refuse_to_move(format!("its program cannot save its state (error {code})"));
             Ok(Departure::Stays)
@@ -121,19 +121,24 @@ fn end(state: &mut State, selected: &Selected, code: c_int) -> Result<Departure,
     }
 }
 
-/// What the program has packed, as bytes: how it is encoded, and the body.
-fn to_bytes(Message { header, body, .. }: &Message) -> Vec<u8> {
-    let mut bytes = BodyWriter::new().ints([header.encoding as c_int, header.checksum as c_int]).finish();
-    bytes.extend_from_slice(body);
+/// Bytes behind a body: how it is encoded. There they need no copy of a long one.
+const ENCODING: usize = 8;
+
+/// What the program has packed, as bytes.
+fn to_bytes(Message { header, body, .. }: Message) -> Vec<u8> {
+    let mut bytes = Vec::from(body.into_bytes());
+    let encoding = [header.encoding as c_int, header.checksum as c_int];
+    bytes.extend(BodyWriter::new().ints(encoding).finish());
     bytes
 }
 
-fn from_bytes(bytes: &[u8]) -> Result<Message, Failure> {
-    let mut reader = BodyReader::new(bytes);
+fn from_bytes(mut bytes: Vec<u8>) -> Result<Message, Failure> {
+    let end = bytes.len().checked_sub(ENCODING).ok_or(BodyError::Short)?;
+    let mut reader = BodyReader::new(&bytes[end..]);
     let (encoding, checksum) = (reader.int()?.cast_unsigned(), reader.int()?.cast_unsigned());
     let header = MessageHeader { encoding, checksum, ..MessageHeader::default() };
-    let body = bytes.get(8..).unwrap_or_default().to_vec().into();
-    Ok(Message { src: Tid::NONE, dst: Tid::NONE, header, body })
+    bytes.truncate(end);
+    Ok(Message { src: Tid::NONE, dst: Tid::NONE, header, body: bytes.into() })
 }
 
 /// What this interface takes along: options, the context, and what it knows of the program's calls.
@@ -213,7 +218,7 @@ fn begin_to_restore(state: &mut State) -> Result<Option<Selected>, Failure> {
     engine.require_ours()?;
     let Some(saved) = engine.take_saved() else { return Ok(None) };
     let selected = Selected::now(state);
-    let id = state.buffers.insert(nested::unpackable(from_bytes(&saved)?))?;
+    let id = state.buffers.insert(nested::unpackable(from_bytes(saved)?))?;
     state.buffers.set_receive(id)?;
     state.set_busy(true);
     Ok(Some(selected))
@@ -264,8 +269,8 @@ mod tests {
         fn what_a_program_has_packed_is_unpacked(numbers in prop::collection::vec(any::<i64>(), 0..50)) {
             let mut buffer = super::super::buffers::Buffer::new(super::super::buffers::Format::default());
             buffer.pack(numbers.iter().copied()).unwrap();
-            let bytes = to_bytes(&nested::whole(&mut buffer).unwrap());
-            let mut there = nested::unpackable(from_bytes(&bytes).unwrap());
+            let bytes = to_bytes(nested::whole(&mut buffer).unwrap());
+            let mut there = nested::unpackable(from_bytes(bytes).unwrap());
             let mut found = Vec::new();
             there.unpack(numbers.len(), |_, number: i64| found.push(number)).unwrap();
             prop_assert_eq!(found, numbers);
@@ -273,7 +278,7 @@ mod tests {
 
         #[test]
         fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
-            let _ = from_bytes(&bytes).map(nested::unpackable);
+            let _ = from_bytes(bytes).map(nested::unpackable);
         }
     }
 }

@@ -4,6 +4,7 @@
 //! last of all) and bytes. Pieces are numbered over all parts, so they may come in any order: those by the daemons overtake those on a
 //! direct route. A piece that cannot be right makes the whole useless.
 
+use bytes::Bytes;
 use pvm_wire::Body;
 use pvm_wire::body::{BodyReader, BodyWriter};
 use std::collections::BTreeMap;
@@ -79,10 +80,13 @@ impl Cutter {
     }
 }
 
-/// Takes pieces in until all are there.
+/// Takes pieces in until all are there. A piece in its turn is copied to its place at once; one that has overtaken others waits for them.
 #[derive(Debug, Default)]
 pub(super) struct Collector {
-    pieces: BTreeMap<u32, (Part, Body)>,
+    parts: [Vec<u8>; Part::ALL.len()],
+    /// The number of the piece whose turn it is.
+    next: u32,
+    early: BTreeMap<u32, (Part, Bytes)>,
     /// The number of the last one.
     last: Option<u32>,
     is_spoilt: bool,
@@ -102,15 +106,28 @@ impl Collector {
         let part = *usize::try_from(part).ok().and_then(|part| Part::ALL.get(part))?;
         let number = u32::try_from(number).ok()?;
         let bytes = body.get(HEAD..)?;
-        if bytes.len() > PIECE || !(0..=1).contains(&is_last) || self.pieces.contains_key(&number) {
+        let is_known = number < self.next || self.early.contains_key(&number);
+        if bytes.len() > PIECE || !(0..=1).contains(&is_last) || is_known {
             return None;
         }
         if is_last == 1 && self.last.replace(number).is_some() {
             return None;
         }
-        self.pieces.insert(number, (part, Body::copy_from_slice(bytes)));
-        let highest = self.pieces.last_key_value().map_or(0, |(&number, _)| number);
+        if number == self.next {
+            self.append(part, bytes);
+            while let Some((part, bytes)) = self.early.remove(&self.next) {
+                self.append(part, &bytes);
+            }
+        } else {
+            self.early.insert(number, (part, body.slice(HEAD..)));
+        }
+        let highest = self.early.last_key_value().map_or(self.next.saturating_sub(1), |(&number, _)| number);
         self.last.is_none_or(|last| highest <= last).then_some(())
+    }
+
+    fn append(&mut self, part: Part, bytes: &[u8]) {
+        self.parts[part as usize].extend_from_slice(bytes);
+        self.next += 1;
     }
 
     /// Whether it can come to nothing.
@@ -120,24 +137,14 @@ impl Collector {
 
     /// Whether all is there.
     pub(super) fn is_complete(&self) -> bool {
-        !self.is_spoilt && self.last.is_some_and(|last| self.pieces.len() as u64 == u64::from(last) + 1)
+        !self.is_spoilt && self.last.is_some_and(|last| self.next > last)
     }
 
     /// The parts, once all is there: the luggage, and the engine's own state.
     pub(super) fn finish(self) -> Option<(Luggage, Vec<u8>)> {
-        if !self.is_complete() {
-            return None;
-        }
-        let (mut luggage, mut engine) = (Luggage::default(), Vec::new());
-        for (part, bytes) in self.pieces.into_values() {
-            let whole = match part {
-                Part::Program => &mut luggage.program,
-                Part::Interface => &mut luggage.interface,
-                Part::Engine => &mut engine,
-            };
-            whole.extend_from_slice(&bytes);
-        }
-        Some((luggage, engine))
+        let is_complete = self.is_complete();
+        let [program, interface, engine] = self.parts;
+        is_complete.then_some((Luggage { program, interface }, engine))
     }
 }
 
