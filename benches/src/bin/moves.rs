@@ -68,7 +68,7 @@ fn numbers(size: usize) -> Vec<f64> {
 
 fn check(numbers: &[f64], size: usize) -> Outcome {
     let count = size / size_of::<f64>();
-    let is_right = numbers.len() == count && numbers.last().is_none_or(|last| *last == (count - 1) as f64);
+    let is_right = numbers.len() == count && numbers.last().is_none_or(|last| *last as usize == count - 1);
     if is_right { Ok(()) } else { Err("the numbers are not what they were".into()) }
 }
 
