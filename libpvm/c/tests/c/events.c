@@ -77,8 +77,9 @@ static int changes(int did)
 
 static void show_number(int did, int n)
 {
+	/* Microseconds of a second are 0 once in a million times. */
 	if (changes(did))
-		printf(n > 0 || did == TEV_DID_PDA ? " +" : " %d", n);
+		printf(n > 0 || did == TEV_DID_PDA || (did == TEV_DID_TU && n == 0) ? " +" : " %d", n);
 	else if (n == me)
 		printf(" parent");
 	else if (n == kid)
