@@ -89,3 +89,19 @@ pub fn decode_first<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, usize), Cod
     }
     Ok(bincode::serde::decode_from_slice(bytes, config())?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Such is the state of a task that moves: it must be read where it comes.
+    #[test]
+    fn what_can_be_written_can_be_read_however_long() {
+        let text = "x".repeat(LARGE_MAX);
+        let bytes = encode_large(&text).unwrap();
+        assert!(bytes.len() > LARGE_MAX);
+        assert!(decode_large::<String>(&bytes).unwrap() == text);
+        // A length alone allocates nothing like that.
+        assert!(decode_large::<String>(&bytes[..16]).is_err());
+    }
+}
