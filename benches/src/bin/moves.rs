@@ -23,7 +23,7 @@ const STOP: i32 = 5;
 /// A task has ended.
 const EXIT: i32 = 6;
 
-/// Of so many times the median counts; of large states, fewer.
+/// Number of times that each state moves; the result is their median. Large states move less often.
 const TIMES: usize = 7;
 const FEW_TIMES: usize = 3;
 const LARGE: usize = 1 << 28;
