@@ -4,6 +4,7 @@ use crate::allocation::{self, HostsFrom};
 use crate::io::address_file::{self, AddressError, AddressFile};
 use crate::io::auth::AuthFiles;
 use crate::io::calling::Times;
+use crate::io::clock::Clock;
 use crate::io::dispatcher::Turns;
 use crate::io::driver::{self, Driver, INPUT_QUEUE, Input};
 use crate::io::family::Mark;
@@ -38,10 +39,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::net::UnixListener;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 use tracing::{info, warn};
 
 /// PVM's name for this kind of machine.
@@ -310,10 +310,7 @@ fn read_hostfile(path: &Path) -> anyhow::Result<Hostfile> {
 /// The daemon's life.
 async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Result<()> {
     // Before anything is touched that a running daemon uses.
-    let running = address_file::running(&settings.place);
-    if let Some(socket) = running.map_err(|error| with_remedy(&settings.place, error))? {
-        return Err(AddressError::Running { socket, file: settings.place.address_file() }.into());
-    }
+    check_that_none_runs(&settings.place)?;
     let (role, report_to) = introduced(role, settings.start_timeout).await?;
     if let Role::Slave(config) = &role {
         slave::override_settings(&mut settings, config);
@@ -323,6 +320,7 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
     let address_file = AddressFile::publish(&settings.place, &socket)
         .map_err(|error| with_remedy(&settings.place, error))?;
     let (sender, receiver) = mpsc::channel(INPUT_QUEUE);
+    let clock = Clock::start().context("no timer")?;
     let origin = Instant::now();
 
     let mut identity = Identity::of(role, &settings).await?;
@@ -340,6 +338,7 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
         identity.bind,
         &identity.credentials,
         Times { silence: settings.host_timeout, patience: settings.connect_timeout },
+        clock.clone(),
         sender.clone(),
     )?;
     let port = links.port()?;
@@ -356,7 +355,7 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
     info!(version = env!("CARGO_PKG_VERSION"), pid = std::process::id(), socket = %socket.display(), "ready");
     let numbers = Numbers::default();
     tokio::spawn(task_socket::accept(listener, numbers.clone(), sender.clone()));
-    tokio::spawn(load::watch(sender.clone()));
+    tokio::spawn(load::watch(clock.clone(), sender.clone()));
     tokio::spawn(owner_signs::watch(settings.owner.rule.clone(), Mark::own(), sender.clone()));
     if is_master {
         slave::print_line(&socket.display().to_string())?;
@@ -369,6 +368,7 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
         stderr: stderr.map(Into::into),
         core,
         origin,
+        clock,
         input: (sender, receiver),
         auth: AuthFiles::new(&settings.place.tmp),
         numbers,
@@ -390,6 +390,12 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
     // As a task: each time that the outermost future is woken, tokio asks the system for events first.
     tokio::spawn(driver.run()).await.context("the daemon cannot continue")??;
     Ok(())
+}
+
+fn check_that_none_runs(place: &Place) -> anyhow::Result<()> {
+    let running = address_file::running(place).map_err(|error| with_remedy(place, error))?;
+    let error = running.map(|socket| AddressError::Running { socket, file: place.address_file() });
+    error.map_or(Ok(()), |error| Err(error.into()))
 }
 
 /// Jobs on disk, which the core is told at its start if this is the master. A slave has none before it is.

@@ -3,6 +3,7 @@
 use crate::io::address_file::AddressFile;
 use crate::io::auth::AuthFiles;
 use crate::io::calling::NewLink;
+use crate::io::clock::Clock;
 use crate::io::dispatcher::Turns;
 use crate::io::job_store::JobStore;
 use crate::io::link::{LinkEnd, Links};
@@ -29,11 +30,9 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
-use std::pin::pin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 use tracing::{error, info, warn};
 
 /// Events that may wait for the core; whoever has more waits, too.
@@ -76,6 +75,8 @@ pub struct Driver {
     pub core: Core,
     /// When its time began.
     pub origin: Instant,
+    /// Its timers.
+    pub clock: Clock,
     /// Where everything comes in, and the other end, for those who send.
     pub input: (mpsc::Sender<Input>, mpsc::Receiver<Input>),
     /// The files of the handshake.
@@ -211,13 +212,13 @@ impl Driver {
         if !running.driver.core.is_starting_up() {
             running.driver.stderr = None;
         }
-        let mut alarm = pin!(tokio::time::sleep_until(running.driver.origin));
+        let mut alarm = running.driver.clock.sleep_until(running.driver.origin, Duration::ZERO);
         while running.reason.is_none() {
             let wake = running.wake();
             if let Some(at) = wake
                 && at != alarm.deadline()
             {
-                alarm.as_mut().reset(at);
+                alarm.reset(at);
             }
             let polls = running.driver.polling.is_due();
             tokio::select! {

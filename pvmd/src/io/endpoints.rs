@@ -5,9 +5,10 @@
 //! reaches only when it calls a host there.
 
 use crate::io::alarm::LinkRuntime;
+use crate::io::clock::Clock;
 use crate::io::packet_filter::PacketFilter;
 use crate::io::udp_socket::{LinkSocket, PACKET_MAX};
-use quinn::{Endpoint, EndpointConfig, ServerConfig, VarInt};
+use quinn::{Endpoint, EndpointConfig, Runtime, ServerConfig, TokioRuntime, VarInt};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -22,29 +23,35 @@ struct Port {
 }
 
 /// All ports of this daemon.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Endpoints {
+    clock: Clock,
     ports: Vec<Port>,
     /// Others call the first of them, which then is the only one.
     is_called: bool,
 }
 
 impl Port {
-    fn open(address: IpAddr, server: Option<ServerConfig>) -> io::Result<Self> {
+    fn open(address: IpAddr, server: Option<ServerConfig>, runtime: Arc<dyn Runtime>) -> io::Result<Self> {
         let filter = if server.is_some() { PacketFilter::Called } else { PacketFilter::calling() };
         let socket = Arc::new(LinkSocket::open(SocketAddr::new(address, 0), filter)?);
         let mut config = EndpointConfig::default();
         config.max_udp_payload_size(PACKET_MAX).map_err(io::Error::other)?;
-        let runtime = Arc::new(LinkRuntime);
         let endpoint = Endpoint::new_with_abstract_socket(config, server, socket.clone(), runtime)?;
         Ok(Self { address, socket, endpoint })
     }
 }
 
 impl Endpoints {
+    /// None yet; others do not call.
+    pub fn calling(clock: Clock) -> Self {
+        Self { clock, ports: Vec::new(), is_called: false }
+    }
+
     /// One at this address, which others call.
-    pub fn called_at(address: IpAddr, server: ServerConfig) -> io::Result<Self> {
-        Ok(Self { ports: vec![Port::open(address, Some(server))?], is_called: true })
+    pub fn called_at(clock: Clock, address: IpAddr, server: ServerConfig) -> io::Result<Self> {
+        let port = Port::open(address, Some(server), Arc::new(LinkRuntime(clock.clone())))?;
+        Ok(Self { clock, ports: vec![port], is_called: true })
     }
 
     /// That which others call.
@@ -58,7 +65,7 @@ impl Endpoints {
         let found = self.ports.iter().position(|port| self.is_called || port.address == address);
         let at = found.unwrap_or(self.ports.len());
         if found.is_none() {
-            self.ports.push(Port::open(address, None)?);
+            self.ports.push(Port::open(address, None, Arc::new(LinkRuntime(self.clock.clone())))?);
         }
         let port = &self.ports[at];
         port.socket.expect(remote);
@@ -84,12 +91,12 @@ impl Endpoints {
 
 /// One at this address, which others call, by itself.
 pub fn called_at(address: IpAddr, server: ServerConfig) -> io::Result<Endpoint> {
-    Ok(Port::open(address, Some(server))?.endpoint)
+    Ok(Port::open(address, Some(server), Arc::new(TokioRuntime))?.endpoint)
 }
 
 /// One from which this address can be called and no other, by itself.
 pub fn to_call(remote: SocketAddr) -> io::Result<Endpoint> {
-    let port = Port::open(own_side(remote.ip()), None)?;
+    let port = Port::open(own_side(remote.ip()), None, Arc::new(TokioRuntime))?;
     port.socket.expect(remote);
     Ok(port.endpoint)
 }
@@ -114,7 +121,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_network_reaches_who_calls_hosts_on_the_network() {
-        let mut endpoints = Endpoints::default();
+        let mut endpoints = Endpoints::calling(Clock::start().unwrap());
         assert!(endpoints.ports.is_empty(), "nobody reaches who calls nobody");
         let narrow = local(&mut endpoints, "127.80.0.2:9");
         assert_eq!(narrow.ip(), Ipv4Addr::LOCALHOST);

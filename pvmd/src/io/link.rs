@@ -1,6 +1,7 @@
 //! Links to other daemons: QUIC, both ends proved by certificate, one ordered stream each way.
 
 use crate::io::calling::{CROSSED, NewLink, Times, WINDOW, connect, greeting, listen, transport};
+use crate::io::clock::Clock;
 use crate::io::driver::Input;
 use crate::io::endpoints::Endpoints;
 use crate::io::fair_queue::FairQueue;
@@ -22,16 +23,17 @@ use std::mem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinHandle};
-use tokio::time::Instant;
 use tracing::info;
 
 /// How long a link that is being closed may take to deliver what was sent.
 const FLUSH: Duration = Duration::from_secs(1);
 /// A link is looked at this often in the time that a host may be silent. Each look wakes an idle daemon.
 const LOOKS: u32 = 4;
+/// A look may be late by this part of the interval, to share its wake-up with others.
+const LATENESS: u32 = 8;
 /// The largest factor by which the interval between looks at a link is longer in a large machine.
 pub(super) const SLOWEST: u32 = 16;
 /// Content of the datagrams that keep an idle link alive. Nobody reads them; the other end acknowledges them.
@@ -62,6 +64,7 @@ pub enum LinkError {
 #[derive(Debug)]
 pub struct Links {
     own: HostIndex,
+    clock: Clock,
     endpoints: Endpoints,
     client: ClientConfig,
     times: Times,
@@ -119,6 +122,7 @@ impl Links {
         address: IpAddr,
         credentials: &Credentials,
         times: Times,
+        clock: Clock,
         input: mpsc::Sender<Input>,
     ) -> Result<Self, LinkError> {
         let (server, client) = credentials.configs()?;
@@ -126,16 +130,16 @@ impl Links {
         let client = ClientConfig::new(Arc::new(client));
         // The master dials and is never dialled: it has no port that answers anybody.
         let endpoints = if own == HostIndex::MASTER {
-            Endpoints::default()
+            Endpoints::calling(clock.clone())
         } else {
-            let called = Endpoints::called_at(address, server.clone());
+            let called = Endpoints::called_at(clock.clone(), address, server.clone());
             called.map_err(|source| LinkError::Socket { address, source })?
         };
         if let Some(endpoint) = endpoints.called() {
             tokio::spawn(listen(endpoint.clone(), server, times, input.clone()));
         }
         let (open, dials, early) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Ok(Self { own, endpoints, client, times, open, dials, early, count: 0, input })
+        Ok(Self { own, clock, endpoints, client, times, open, dials, early, count: 0, input })
     }
 
     /// How often packets of other daemons have come ([`Endpoints::arrivals`]).
@@ -202,7 +206,8 @@ impl Links {
             Some(_) => Target::called(address),
             None => Target::calling(address, link.connection.rtt()),
         };
-        self.open.insert(host, LinkHandle::new(link, target, self.own, self.count, self.times, &self.input));
+        let handle = self.start(link, target);
+        self.open.insert(host, handle);
         Some(Event::PeerLinked { host })
     }
 
@@ -272,18 +277,11 @@ impl Links {
         }
         self.endpoints.close(FLUSH / 4).await;
     }
-}
 
-impl LinkHandle {
-    fn new(
-        link: NewLink,
-        target: Target,
-        own: HostIndex,
-        number: u64,
-        times: Times,
-        input: &mpsc::Sender<Input>,
-    ) -> Self {
+    /// Starts what reads, writes and watches a link.
+    fn start(&self, link: NewLink, target: Target) -> LinkHandle {
         let NewLink { host, dial, connection, send, recv } = link;
+        let (own, number, times, input) = (self.own, self.count, self.times, &self.input);
         connection.set_send_window(ahead(connection.rtt()));
         let (queue, queued) = mpsc::unbounded_channel();
         let outlet = Arc::new(Outlet::new(send));
@@ -306,7 +304,7 @@ impl LinkHandle {
             input: input.clone(),
         };
         let (has_ended, is_taken) = (watch.has_ended.clone(), watch.is_taken.clone());
-        let watcher = tokio::spawn(watch.run(times)).abort_handle();
+        let watcher = tokio::spawn(watch.run(self.clock.clone(), times)).abort_handle();
         let writer = tokio::spawn(write(connection, outlet.clone(), host, queued, input.clone()));
         let input = input.clone();
         let reader = tokio::spawn(async move {
@@ -316,7 +314,7 @@ impl LinkHandle {
             info!(%host, reason, "link ended");
             let _ = input.send(Input::LinkEnded(LinkEnd { host, number, reason, has_ended })).await;
         });
-        Self { number, queue, outlet, reader: reader.abort_handle(), writer, watcher, pace }
+        LinkHandle { number, queue, outlet, reader: reader.abort_handle(), writer, watcher, pace }
     }
 }
 
@@ -343,13 +341,13 @@ impl Watch {
     ///
     /// Looks are counted, not the time between them: a daemon that did not have the processor finds at its next look what has come
     /// meanwhile, and does not take its own absence for the other's.
-    async fn run(mut self, Times { silence, patience }: Times) {
+    async fn run(mut self, clock: Clock, Times { silence, patience }: Times) {
         let (mut heard, mut silent, mut looked) = (0, 0, Instant::now());
         let made = looked;
         while silent + 1 < LOOKS || !self.is_taken() && made.elapsed() < patience {
             let period = silence / LOOKS * *self.pace.borrow_and_update();
             tokio::select! {
-                () = tokio::time::sleep_until(looked + period) => looked = Instant::now(),
+                () = clock.sleep_until(looked + period, period / LATENESS) => looked = Instant::now(),
                 Ok(()) = self.pace.changed() => {
                     (heard, silent, looked) = (self.heard(), 0, Instant::now());
                     self.speak();

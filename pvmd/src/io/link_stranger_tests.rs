@@ -158,13 +158,13 @@ async fn packets_that_are_sent_again_do_nothing() {
     assert!(matches!(lost, Event::PeerLost { .. }), "{lost:?}");
     // A handshake that cannot go on is given up when the patience ends. What comes while the old link is
     // being forgotten has no effect at all.
-    let end = std::time::Instant::now() + PATIENCE;
+    let end = Instant::now() + PATIENCE;
     loop {
         way.replay().await;
         if log.has_within("connection given up", times.patience * 2).await {
             break;
         }
-        assert!(std::time::Instant::now() < end, "{}", log.text());
+        assert!(Instant::now() < end, "{}", log.text());
     }
     assert!(slave.events.try_recv().is_err(), "the daemon hears nothing of it");
     let mut again = open(&authority, 1, 1);

@@ -26,7 +26,9 @@ pub(super) fn open(authority: &Authority, own: u32, certificate_of: u32) -> End 
 pub(super) fn open_with(times: Times, authority: &Authority, own: u32, certificate_of: u32) -> End {
     let (input, events) = mpsc::channel(100);
     let credentials = authority.issue(host(certificate_of)).unwrap();
-    let links = Links::open(host(own), Ipv4Addr::LOCALHOST.into(), &credentials, times, input).unwrap();
+    let clock = Clock::start().unwrap();
+    let links =
+        Links::open(host(own), Ipv4Addr::LOCALHOST.into(), &credentials, times, clock, input).unwrap();
     End { links, events }
 }
 

@@ -4,13 +4,14 @@
 //! |---|---|
 //! | [`settings`] | what the environment and the command line say |
 //! | [`driver`], [`polling`] | the loop: events in, actions out; how it waits for them |
+//! | [`clock`] | timers |
 //! | [`task_socket`], [`auth`] | tasks' connections; the files by which they prove themselves |
 //! | [`process`] | starting, watching and reaping children, and their output; in `launch`, how the kernel starts one |
 //! | [`family`] | the processes that tasks start, which end with them |
 //! | [`tls`], [`link`] | the machine's certificates; QUIC between daemons, in `calling` how a link comes about, and in `fair_queue` who is next there, in `outlet` who need not wait |
 //! | [`endpoints`], [`packet_filter`] | the UDP ports of links, and who can reach them; what strangers send that must not be answered |
 //! | [`probe`] | whether a daemon that says nothing has ended |
-//! | [`udp_socket`], [`watched`] | the socket of the links, and in `alarm` their timers; sockets that are waited for only where somebody waits |
+//! | [`udp_socket`], [`watched`] | the socket of the links, and in `alarm` how they use timers; sockets that are waited for only where somebody waits |
 //! | [`starter`], [`slave`] | starting daemons on other hosts; being started |
 //! | [`introduction`] | a place for daemons that somebody else has started |
 //! | [`address_file`], [`log`] | files that others look for; the log, in `log_file` its two files, and in `log_repeats` lines that repeat themselves |
@@ -33,6 +34,7 @@ pub mod calling;
 pub mod capability;
 #[cfg(test)]
 mod captured_log;
+pub mod clock;
 pub mod control_group;
 pub mod descriptors;
 pub mod dispatcher;

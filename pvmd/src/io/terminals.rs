@@ -16,55 +16,93 @@ pub struct Terminals {
     pub input: Option<u64>,
 }
 
-/// Looks at all terminals.
-pub fn look() -> Terminals {
-    of(counted().map(|(_, uid, input)| (uid, input)))
+/// Looks at all terminals again and again.
+///
+/// There are dozens of virtual consoles, hardly any of them in use. Looks at all of them took a sixth of an idle daemon's processor time, so
+/// a login at a console counts from the next full look on.
+#[derive(Debug, Default)]
+pub struct Looks {
+    count: u32,
+    /// That were in use at the last full look.
+    consoles: Vec<PathBuf>,
 }
 
-/// The terminals that count: the file of each, its user and its time of access.
-pub fn counted() -> impl Iterator<Item = (PathBuf, u32, u64)> {
-    let consoles = files("/dev").filter(|(path, uid, _)| is_console(path) && *uid != 0);
-    // The multiplexer of pseudoterminals is none itself.
-    let pseudo = files("/dev/pts").filter(|(path, ..)| !path.ends_with("ptmx"));
-    consoles.chain(pseudo)
+/// Looks to one at all consoles.
+const FULL: u32 = 12;
+
+impl Looks {
+    /// Looks.
+    pub fn look(&mut self) -> Terminals {
+        if self.count.is_multiple_of(FULL) {
+            self.consoles = consoles().map(|(path, ..)| path).collect();
+        }
+        self.count = self.count.wrapping_add(1);
+        let consoles = self.consoles.iter().cloned().filter_map(terminal).filter(is_in_use);
+        of(consoles.chain(pseudoterminals()))
+    }
+}
+
+/// A terminal that counts: its file, its user and its time of access.
+pub type Terminal = (PathBuf, u32, u64);
+
+/// The terminals that count.
+pub fn counted() -> impl Iterator<Item = Terminal> {
+    consoles().chain(pseudoterminals())
+}
+
+fn consoles() -> impl Iterator<Item = Terminal> {
+    files("/dev", is_console).filter(is_in_use)
+}
+
+/// Root owns consoles that nobody has logged in at.
+fn is_in_use(&(_, uid, _): &Terminal) -> bool {
+    uid != 0
+}
+
+fn pseudoterminals() -> impl Iterator<Item = Terminal> {
+    // Their multiplexer is none itself.
+    files("/dev/pts", |name| name != "ptmx")
 }
 
 /// From owners and times of access.
-fn of(terminals: impl Iterator<Item = (u32, u64)>) -> Terminals {
+fn of(terminals: impl Iterator<Item = Terminal>) -> Terminals {
     let (mut users, mut input) = (BTreeSet::new(), None);
-    for (uid, time) in terminals {
+    for (_, uid, time) in terminals {
         users.insert(uid);
         input = input.max(Some(time));
     }
     Terminals { users: u16::try_from(users.len()).unwrap_or(u16::MAX), input }
 }
 
-/// Whether this is a virtual console. Root owns those that nobody has logged in at.
-fn is_console(path: &std::path::Path) -> bool {
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+/// Whether a device of this name is a virtual console.
+fn is_console(name: &str) -> bool {
     name.strip_prefix("tty").is_some_and(|number| number.parse::<u8>().is_ok())
 }
 
-/// The character devices of a folder, with owner and time of access.
-fn files(folder: &str) -> impl Iterator<Item = (PathBuf, u32, u64)> {
+/// The character devices of a folder with such names.
+fn files(folder: &str, is_wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = Terminal> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.filter_map(|entry| {
-        let metadata = entry.metadata().ok().filter(|metadata| metadata.file_type().is_char_device())?;
-        Some((entry.path(), metadata.uid(), u64::try_from(metadata.atime()).unwrap_or(0)))
-    })
+    let wanted = entries.filter(move |entry| entry.file_name().to_str().is_some_and(&is_wanted));
+    wanted.filter_map(|entry| terminal(entry.path()))
+}
+
+fn terminal(path: PathBuf) -> Option<Terminal> {
+    let metadata =
+        fs::symlink_metadata(&path).ok().filter(|metadata| metadata.file_type().is_char_device())?;
+    Some((path, metadata.uid(), u64::try_from(metadata.atime()).unwrap_or(0)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
 
     #[test]
     fn users_count_once_and_the_latest_input_counts() {
-        assert_eq!(of([(7, 10), (8, 30), (7, 20)].into_iter()), Terminals { users: 2, input: Some(30) });
+        let terminals = [(7, 10), (8, 30), (7, 20)].map(|(uid, time)| (PathBuf::new(), uid, time));
+        assert_eq!(of(terminals.into_iter()), Terminals { users: 2, input: Some(30) });
         assert_eq!(of(std::iter::empty()), Terminals { users: 0, input: None });
-        assert!(is_console(Path::new("/dev/tty1")));
-        assert!(!is_console(Path::new("/dev/tty")) && !is_console(Path::new("/dev/ttyS0")));
+        assert!(is_console("tty1"));
+        assert!(!is_console("tty") && !is_console("ttyS0"));
     }
 
     #[test]
@@ -72,7 +110,7 @@ mod tests {
         let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
         let Ok(terminal) = rustix::pty::openpt(flags) else { return };
         rustix::pty::grantpt(&terminal).unwrap();
-        let seen = look();
+        let seen = Looks::default().look();
         assert!(seen.users > 0 && seen.input.is_some(), "{seen:?}");
     }
 }
