@@ -76,16 +76,22 @@ impl Hosts {
         pid.unwrap_or_else(|| panic!("no daemon in the log of host {index}: {log}"))
     }
 
-    /// Kills the daemon of a host, which is the master, and waits until the last host knows the next one and the loss. How long that took.
-    fn kill_master(&self, index: usize) -> Duration {
-        process::signal(self.daemon(index), Signal::KILL);
-        let killed = Stopwatch::start();
+    /// Sends the daemon of a host, which is the master, this signal, and waits until the last host knows the next one and the loss. How long
+    /// that took.
+    fn lose_master(&self, index: usize, signal: Signal) -> Duration {
+        process::signal(self.daemon(index), signal);
+        let lost = Stopwatch::start();
         let gone = format!("h{index}");
         let next = format!("is the master host={}", index + 1);
         wait::becomes_true("the next master", || {
             self.log(self.count).contains(&next) && !self.members(self.count).contains(&gone)
         });
-        let took = killed.elapsed();
+        lost.elapsed()
+    }
+
+    /// Kills the daemon of a host, which is the master; then as [`Self::lose_master`].
+    fn kill_master(&self, index: usize) -> Duration {
+        let took = self.lose_master(index, Signal::KILL);
         // A second one that is lost before there are new deputies, whose ports are known, cannot be made up for.
         std::thread::sleep(Duration::from_millis(1500));
         took
@@ -118,6 +124,35 @@ fn programs_go_on_and_finish_while_masters_are_killed() {
     assert_eq!(hosts.members(HOSTS), ["h5", "h6", "h7"]);
     let farm = Program::run(hosts.on(HOSTS, programs.path("farm")).args(["6", "12"]));
     assert!(farm.stdout.ends_with("sum right\n"), "{farm:#?}");
+    hosts.pvm(HOSTS, &["halt"]);
+    wait::becomes_true("the end of all daemons", || hosts.machine.slave_daemons().is_empty());
+}
+
+#[test]
+fn a_master_that_was_suspended_finds_another_one_and_ends() {
+    const HOSTS: usize = 4;
+    let check = "a master that is suspended and resumed";
+    let Some(ours) = Installation::ours_only(check) else { return };
+    let Some(programs) = Programs::compile(&["farm"], &ours, Linking::Shared) else { return };
+    let hosts = Hosts::start(Plan::of(&ours).path(programs.folder()), HOSTS);
+    let suspended = hosts.daemon(1);
+    let farm = Program::start(hosts.on(HOSTS, programs.path("farm")).args(["6", "60"]));
+    std::thread::sleep(Duration::from_millis(200));
+    let took = hosts.lose_master(1, Signal::STOP);
+    assert!(took < PROMISED + BUSY, "{took:?}");
+    process::signal(suspended, Signal::CONT);
+    wait::becomes_true("the end of the former master", || !process::is_alive(suspended));
+    let log = hosts.log(1);
+    // What it hears first: of its successor, of its own loss, or that the others have closed its links.
+    let reasons = [
+        "another host has become the master",
+        "it is no member any more",
+        "a majority of the deputies is lost",
+    ];
+    assert!(reasons.iter().any(|reason| log.contains(&format!("ending reason=\"{reason}"))), "{log}");
+    let ended = farm.end_within(Duration::from_secs(60));
+    assert!(ended.status.success() && ended.stdout.ends_with("sum right\n"), "{ended:#?}");
+    assert_eq!(hosts.members(HOSTS), ["h2", "h3", "h4"]);
     hosts.pvm(HOSTS, &["halt"]);
     wait::becomes_true("the end of all daemons", || hosts.machine.slave_daemons().is_empty());
 }

@@ -4,10 +4,14 @@
 //! - `hosts` prints the number of hosts;
 //! - `spawn N` spawns N tasks, placed by round-robin, and again when these have exited. It prints a line for each spawn: the number of
 //!   hosts that got tasks, and the seconds of the call;
-//! - `loss PID` kills the daemon of this process id, and prints the seconds until each notice of a lost host.
+//! - `loss PID` kills the daemon of this process id, and prints the seconds until each notice of a lost host;
+//! - `changes` changes what the master keeps, and prints the seconds of one change of each kind (the median of many): an entry is put into
+//!   the mailbox, this task joins a group, a host is added;
+//! - `succession PID` kills the daemon of this process id, the master's, puts an entry into the mailbox, and prints the seconds from the one
+//!   to the answer of the other.
 
 use clap::Parser;
-use pvm3::{Pack, Task, Tid};
+use pvm3::{MailboxFlags, Pack, Task, Tid};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::env;
@@ -17,6 +21,12 @@ use std::time::{Duration, Instant};
 const LOSS: i32 = 1;
 const EXIT: i32 = 2;
 const DONE: i32 = 3;
+
+/// Changes of a kind, of which the median counts. Hosts take longer.
+const CHANGES: usize = 101;
+const HOSTS: usize = 7;
+/// The name of what is changed.
+const NAME: &str = "pvm-bench";
 
 /// A loss takes a few seconds to be reported.
 const LOSS_LIMIT: Duration = Duration::from_secs(30);
@@ -31,6 +41,8 @@ enum Operation {
     Hosts,
     Spawn { tasks: usize },
     Loss { pid: i32 },
+    Changes,
+    Succession { pid: i32 },
     Work,
 }
 
@@ -49,6 +61,8 @@ fn main() -> Outcome {
             }
         }
         Operation::Loss { pid } => lose(&mut task, pid)?.iter().for_each(|seconds| println!("{seconds:.9}")),
+        Operation::Changes => changes(&mut task)?.iter().for_each(|seconds| println!("{seconds:.9}")),
+        Operation::Succession { pid } => println!("{:.9}", succeed(&mut task, pid)?),
         Operation::Work => {
             let parent = task.parent().ok_or("this task was not spawned")?;
             task.recv(parent, DONE)?;
@@ -82,9 +96,7 @@ fn lose(task: &mut Task, daemon: i32) -> Outcome<Vec<f64>> {
     task.notify_host_delete(&hosts, LOSS)?;
     // The subscription has no answer; that of a later request shows that the daemon has it.
     task.hosts()?;
-    let pid = Pid::from_raw(daemon).ok_or("no process id")?;
-    kill_process(pid, Signal::KILL)?;
-    let killed = Instant::now();
+    let killed = kill(daemon)?;
     let mut notices = Vec::new();
     let mut limit = LOSS_LIMIT;
     while task.recv_timeout(Tid::MY_DAEMON, LOSS, limit)?.is_some() {
@@ -92,4 +104,59 @@ fn lose(task: &mut Task, daemon: i32) -> Outcome<Vec<f64>> {
         limit = NO_MORE;
     }
     Ok(notices)
+}
+
+/// Kills a daemon; when that was.
+fn kill(daemon: i32) -> Outcome<Instant> {
+    let pid = Pid::from_raw(daemon).ok_or("no process id")?;
+    kill_process(pid, Signal::KILL)?;
+    Ok(Instant::now())
+}
+
+/// The median seconds of a change, each of which is undone before the next.
+fn median<T>(
+    task: &mut Task,
+    times: usize,
+    change: impl Fn(&mut Task) -> Outcome<T>,
+    undo: impl Fn(&mut Task, T) -> Outcome,
+) -> Outcome<f64> {
+    let mut all = Vec::with_capacity(times);
+    for _ in 0..times {
+        let start = Instant::now();
+        let changed = change(task)?;
+        all.push(start.elapsed().as_secs_f64());
+        undo(task, changed)?;
+    }
+    all.sort_by(f64::total_cmp);
+    Ok(all[times / 2])
+}
+
+/// The median seconds of an entry more in the mailbox, a member more of a group, and a host more.
+fn changes(task: &mut Task) -> Outcome<[f64; 3]> {
+    let entry = median(task, CHANGES, put, |task, index| Ok(task.delete_info(NAME, index)?))?;
+    let join = |task: &mut Task| Ok(task.group(NAME).join()?);
+    let member = median(task, CHANGES, join, |task, _| Ok(task.group(NAME).leave()?))?;
+    let add = |task: &mut Task| match &task.add_hosts(&[NAME])?[..] {
+        [Ok(_)] => Ok(()),
+        added => Err(format!("no host is added: {added:?}").into()),
+    };
+    let delete = |task: &mut Task, ()| {
+        task.delete_hosts(&[NAME])?;
+        Ok(())
+    };
+    let host = median(task, HOSTS, add, delete)?;
+    Ok([entry, member, host])
+}
+
+fn put(task: &mut Task) -> Outcome<i32> {
+    Ok(task.put_info(NAME, &Pack::new(), MailboxFlags::DEFAULT)?)
+}
+
+/// The seconds from the end of the master's daemon to the answer of a request to the master.
+fn succeed(task: &mut Task, master: i32) -> Outcome<f64> {
+    let index = put(task)?;
+    task.delete_info(NAME, index)?;
+    let killed = kill(master)?;
+    put(task)?;
+    Ok(killed.elapsed().as_secs_f64())
 }

@@ -9,7 +9,7 @@ pub use report::Growth;
 
 use crate::part::Session;
 use anyhow::{Context, Result, ensure};
-use hosts::{Hosts, Start};
+use hosts::{Changes, Hosts, Start};
 use pvm_tests::Installation;
 use serde::Serialize;
 use std::path::Path;
@@ -52,6 +52,12 @@ pub struct Round {
     pub spawns: Option<[f64; 2]>,
     /// Seconds until the loss of a host was reported to a task.
     pub loss: Option<f64>,
+    /// Changes of what the master keeps, and has to agree about with its deputies.
+    pub changes: Option<Changes>,
+    /// The same in a machine without deputies.
+    pub alone: Option<Changes>,
+    /// Seconds from the master's death until a request was answered.
+    pub succession: Option<f64>,
 }
 
 /// All that was measured with this number of hosts.
@@ -108,10 +114,16 @@ pub fn measure(
 impl Runs {
     /// Another round, in a machine of its own.
     fn measure(&mut self, ours: &Installation, program: &Path, quick: bool) -> Result<()> {
-        let hosts = Hosts::start(ours, program, self.hosts)?;
+        let hosts = Hosts::start(ours, program, self.hosts, None)?;
         let mut round = Round::default();
         if let Err(error) = self.fill(&mut round, &hosts, quick) {
             self.fail(&format!("{error:#}"));
+        }
+        drop(hosts);
+        let alone = Hosts::start(ours, program, self.hosts, Some(1))?;
+        match alone.await_start().and_then(|_| alone.change()) {
+            Ok(changes) => round.alone = Some(changes),
+            Err(error) => self.fail(&format!("without deputies: {error:#}")),
         }
         self.rounds.push(round);
         Ok(())
@@ -138,6 +150,8 @@ impl Runs {
         if notices.len() > 1 {
             self.fail(&format!("one daemon was killed, {} hosts were lost", notices.len()));
         }
+        round.changes = Some(hosts.change()?);
+        round.succession = Some(hosts.lose_master(round.up)?);
         Ok(())
     }
 

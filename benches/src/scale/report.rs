@@ -28,7 +28,10 @@ struct Curve {
     get: fn(&Round) -> Option<f64>,
 }
 
-const SUBJECTS: [Subject; 6] = [
+/// Where the subjects of the second table begin.
+const CHANGES: usize = 6;
+
+const SUBJECTS: [Subject; 8] = [
     Subject {
         name: "start",
         title: "From the start of the master until all hosts are up",
@@ -71,6 +74,37 @@ const SUBJECTS: [Subject; 6] = [
             Curve { name: "second", column: "second, s", get: |round| Some(round.spawns?[1]) },
         ],
     },
+    Subject {
+        name: "changes",
+        title: "A change of what the master keeps",
+        unit: "ms",
+        curves: &[
+            Curve { name: "mailbox", column: "mailbox, ms", get: |round| Some(round.changes?.entry * 1e3) },
+            Curve {
+                name: "mailbox, no deputies",
+                column: "no deputies",
+                get: |round| Some(round.alone?.entry * 1e3),
+            },
+            Curve { name: "group", column: "group, ms", get: |round| Some(round.changes?.member * 1e3) },
+            Curve {
+                name: "group, no deputies",
+                column: "no deputies",
+                get: |round| Some(round.alone?.member * 1e3),
+            },
+            Curve { name: "host", column: "host, ms", get: |round| Some(round.changes?.host * 1e3) },
+            Curve {
+                name: "host, no deputies",
+                column: "no deputies",
+                get: |round| Some(round.alone?.host * 1e3),
+            },
+        ],
+    },
+    Subject {
+        name: "succession",
+        title: "From the end of the master's daemon by SIGKILL to the answer of a request",
+        unit: "s",
+        curves: &[Curve { name: "the next master", column: "succession, s", get: |round| round.succession }],
+    },
 ];
 
 impl Growth {
@@ -78,7 +112,7 @@ impl Growth {
     pub fn report(&self) -> Report {
         let plots = SUBJECTS.iter().map(|subject| self.plot(subject));
         let plots = plots.filter(|plot| plot.series.iter().any(|series| series.points.len() > 1));
-        Report { tables: vec![self.table()], plots: plots.collect(), ..Report::default() }
+        Report { tables: self.tables().into(), plots: plots.collect(), ..Report::default() }
     }
 
     /// Errors, a line each.
@@ -86,10 +120,16 @@ impl Growth {
         self.runs.iter().flat_map(|runs| &runs.failures).map(String::as_str)
     }
 
-    fn table(&self) -> Table {
-        let curves = || SUBJECTS.iter().flat_map(|subject| subject.curves);
+    fn tables(&self) -> [Table; 2] {
+        let (whole, changes) = SUBJECTS.split_at(CHANGES);
         let title = "less is better: the start of hosts that share this computer, their daemons while idle, a loss, and spawns of a task per host";
-        let mut table = Table::new(NAME, &format!("{NAME} ({title})"), &["hosts", "up"]);
+        let second = "less is better: changes of what the master keeps, with deputies and without, and the end of its daemon";
+        [self.table(NAME, title, whole), self.table("scale-changes", second, changes)]
+    }
+
+    fn table(&self, name: &str, title: &str, subjects: &'static [Subject]) -> Table {
+        let curves = || subjects.iter().flat_map(|subject| subject.curves);
+        let mut table = Table::new(name, &format!("{name} ({title})"), &["hosts", "up"]);
         table.head.extend(curves().map(|curve| curve.column.to_owned()));
         for runs in &self.runs {
             let cells =
@@ -142,6 +182,7 @@ fn cell(summary: &Summary) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::hosts::Changes;
     use super::super::usage::Idle;
     use super::*;
 
@@ -153,6 +194,9 @@ mod tests {
             idle: Some(idle),
             spawns: Some([0.5, 0.25]),
             loss: Some(3.0),
+            changes: Some(Changes { entry: 0.5, member: 0.25, host: 2.0 }),
+            alone: None,
+            succession: Some(1.5),
         };
         let some = Round { up: 5, ..Round::default() };
         let failures = vec!["32 hosts, round 1: 5 came up, in 60.0 s".to_owned()];
@@ -173,6 +217,10 @@ mod tests {
         assert_eq!(table.rows[0][..8], all);
         assert_eq!(table.rows[0][8..], ["0.5000 ±0%", "0.2500 ±0%"]);
         assert_eq!(table.rows[2][..3], ["32", "5", "9.000 ±0%"]);
+        let changes = growth().report().tables.remove(1);
+        assert_eq!(changes.head[2..5], ["mailbox, ms", "no deputies", "group, ms"]);
+        assert_eq!(changes.rows[0][2..5], ["500.0 ±0%", "–", "250.0 ±0%"]);
+        assert_eq!(changes.rows[0][8], "1.500 ±0%");
     }
 
     #[test]
@@ -182,7 +230,17 @@ mod tests {
         let report = growth.report();
         assert_eq!(report.tables[0].rows[1][7], "–");
         let plots: Vec<&str> = report.plots.iter().map(|plot| plot.name.as_str()).collect();
-        assert_eq!(plots, ["scale-start", "scale-processor", "scale-memory", "scale-spawn"]);
+        assert_eq!(
+            plots,
+            [
+                "scale-start",
+                "scale-processor",
+                "scale-memory",
+                "scale-spawn",
+                "scale-changes",
+                "scale-succession"
+            ]
+        );
         assert!(report.plots[2].svg().expect("drawn").contains("master"));
     }
 
