@@ -16,6 +16,9 @@ pub struct Terminals {
     pub input: Option<u64>,
 }
 
+/// The interval, in looks, at which all consoles are looked at.
+const FULL: u32 = 12;
+
 /// Looks at all terminals again and again.
 ///
 /// There are dozens of virtual consoles, hardly any of them in use. Looks at all of them took a sixth of an idle daemon's processor time, so
@@ -26,9 +29,6 @@ pub struct Looks {
     /// That were in use at the last full look.
     consoles: Vec<PathBuf>,
 }
-
-/// Looks to one at all consoles.
-const FULL: u32 = 12;
 
 impl Looks {
     /// Looks.
