@@ -76,6 +76,12 @@ impl Hosts {
         pid.unwrap_or_else(|| panic!("no daemon in the log of host {index}: {log}"))
     }
 
+    /// Ends the machine from its last host.
+    fn halt(&self) {
+        self.pvm(self.count, &["halt"]);
+        wait::becomes_true("the end of all daemons", || self.machine.slave_daemons().is_empty());
+    }
+
     /// Sends the daemon of a host, which is the master, this signal, and waits until the last host knows the next one and the loss. How long
     /// that took.
     fn lose_master(&self, index: usize, signal: Signal) -> Duration {
@@ -124,8 +130,7 @@ fn programs_go_on_and_finish_while_masters_are_killed() {
     assert_eq!(hosts.members(HOSTS), ["h5", "h6", "h7"]);
     let farm = Program::run(hosts.on(HOSTS, programs.path("farm")).args(["6", "12"]));
     assert!(farm.stdout.ends_with("sum right\n"), "{farm:#?}");
-    hosts.pvm(HOSTS, &["halt"]);
-    wait::becomes_true("the end of all daemons", || hosts.machine.slave_daemons().is_empty());
+    hosts.halt();
 }
 
 #[test]
@@ -153,8 +158,7 @@ fn a_master_that_was_suspended_finds_another_one_and_ends() {
     let ended = farm.end_within(Duration::from_secs(60));
     assert!(ended.status.success() && ended.stdout.ends_with("sum right\n"), "{ended:#?}");
     assert_eq!(hosts.members(HOSTS), ["h2", "h3", "h4"]);
-    hosts.pvm(HOSTS, &["halt"]);
-    wait::becomes_true("the end of all daemons", || hosts.machine.slave_daemons().is_empty());
+    hosts.halt();
 }
 
 /// Open files, and kilobytes of memory of its own.
@@ -187,8 +191,7 @@ fn successions_in_a_row_leave_no_file_and_no_memory_behind() {
         after.1 <= before.1 + before.1 / 10 + 512,
         "{before:?} open files and kB before, {after:?} after"
     );
-    hosts.pvm(count, &["halt"]);
-    wait::becomes_true("the end of all daemons", || hosts.machine.slave_daemons().is_empty());
+    hosts.halt();
 }
 
 #[test]
@@ -250,6 +253,5 @@ fn hosts_of_a_large_machine_find_the_losses_of_their_neighbours() {
     let took = hosts.kill_master(1);
     assert!(took < PROMISED + BUSY, "{took:?}");
     assert_eq!(hosts.members(HOSTS), ["h2", "h3", "h4", "h6", "h8"]);
-    hosts.pvm(HOSTS, &["halt"]);
-    wait::becomes_true("the end of all daemons", || hosts.machine.slave_daemons().is_empty());
+    hosts.halt();
 }

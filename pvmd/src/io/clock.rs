@@ -64,7 +64,7 @@ impl Timers {
         (key, self.arm())
     }
 
-    /// The system has woken the process: those that are due, be they late or not.
+    /// The system has woken the process. Takes all timers that are due, whether or not they could be later.
     fn take_due(&mut self, now: Instant) -> (Vec<Waker>, Arm) {
         let end = (now + LATENESS_MAX, u64::MAX);
         let is_due = |(key, entry): (&Key, &Entry)| (entry.due <= now).then_some(*key);
@@ -120,7 +120,7 @@ impl Clock {
     }
 }
 
-/// Wakes those for whom it is time.
+/// Wakes the tasks whose timers go off, until the runtime ends.
 async fn run(clock: Clock) {
     while let Ok(mut readable) = clock.0.system.readable().await {
         // It need not be read: setting it makes it unreadable, and each time that it goes off is an event.
@@ -190,25 +190,15 @@ impl Future for Sleep {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::Wake;
 
     const MS: Duration = Duration::from_millis(1);
 
-    #[derive(Default)]
-    struct Count(AtomicUsize);
-
-    impl Wake for Count {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// When timers go off that are due after so many milliseconds, and may be so much late: the times of wake-ups, and how many each wakes.
+    /// Sets timers, each given by its due time and its greatest lateness, in milliseconds. Returns the time of each wake-up, in milliseconds, and
+    /// the number of timers that go off then.
     fn wake_ups(timers: &[(u32, u32)]) -> Vec<(u32, usize)> {
-        let (begin, mut set, count) = (Instant::now(), Timers::default(), Arc::new(Count::default()));
+        let (begin, mut set) = (Instant::now(), Timers::default());
         for &(due, lateness) in timers {
-            set.insert(begin + MS * due, MS * lateness, Waker::from(count.clone()));
+            set.insert(begin + MS * due, MS * lateness, Waker::noop().clone());
         }
         let mut times = Vec::new();
         while let Some(armed) = set.armed {
@@ -254,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_sleep_that_is_dropped_or_put_off_wakes_nobody() {
+    async fn a_sleep_that_is_dropped_or_put_off_leaves_no_timer() {
         let (clock, begin) = (Clock::start().unwrap(), Instant::now());
         let [mut put_off, mut dropped] = [(); 2].map(|()| clock.sleep_until(begin + MS * 5, Duration::ZERO));
         for sleep in [&mut put_off, &mut dropped] {

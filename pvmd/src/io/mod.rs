@@ -11,7 +11,7 @@
 //! | [`tls`], [`link`] | the machine's certificates; QUIC between daemons, in `calling` how a link comes about, and in `fair_queue` who is next there, in `outlet` who need not wait |
 //! | [`endpoints`], [`packet_filter`] | the UDP ports of links, and who can reach them; what strangers send that must not be answered |
 //! | [`probe`] | whether a daemon that says nothing has ended |
-//! | [`udp_socket`], [`watched`] | the socket of the links, and in `alarm` how they use timers; sockets that are waited for only where somebody waits |
+//! | [`udp_socket`], [`watched`] | the socket of the links, and in `alarm` how they use timers; sockets that the system watches only in the directions in which the daemon waits |
 //! | [`starter`], [`slave`] | starting daemons on other hosts; being started |
 //! | [`introduction`] | a place for daemons that somebody else has started |
 //! | [`address_file`], [`log`] | files that others look for; the log, in `log_file` its two files, and in `log_repeats` lines that repeat themselves |

@@ -19,19 +19,19 @@ pub struct Terminals {
 /// The interval, in looks, at which all consoles are looked at.
 const FULL: u32 = 12;
 
-/// Looks at all terminals again and again.
+/// Repeated looks at the terminals.
 ///
 /// There are dozens of virtual consoles, hardly any of them in use. Looks at all of them took a sixth of an idle daemon's processor time, so
 /// a login at a console counts from the next full look on.
 #[derive(Debug, Default)]
 pub struct Looks {
     count: u32,
-    /// That were in use at the last full look.
+    /// The consoles that were in use at the last full look.
     consoles: Vec<PathBuf>,
 }
 
 impl Looks {
-    /// Looks.
+    /// The terminals in use now; consoles among them that were in use at the last full look.
     pub fn look(&mut self) -> Terminals {
         if self.count.is_multiple_of(FULL) {
             self.consoles = consoles().map(|(path, ..)| path).collect();
@@ -54,7 +54,7 @@ fn consoles() -> impl Iterator<Item = Terminal> {
     files("/dev", is_console).filter(is_in_use)
 }
 
-/// Root owns consoles that nobody has logged in at.
+/// Root owns a console without a login.
 fn is_in_use(&(_, uid, _): &Terminal) -> bool {
     uid != 0
 }
