@@ -146,6 +146,18 @@ impl Network {
         self.hub.ip(&format!("link set v{index} up"));
     }
 
+    /// Limits what a host can send, and what can be sent to it: a rate for tc(8), such as `20mbit`.
+    pub fn limit(&self, index: usize, rate: &str) {
+        // A queue of a tenth of a second, as links of that speed have.
+        let filter = ["root", "tbf", "rate", rate, "burst", "16kb", "latency", "100ms"];
+        for (namespace, device) in
+            [(&self.hub, format!("v{index}")), (&self.hosts[index].namespace, "eth0".to_owned())]
+        {
+            let mut command = namespace.command(Path::new("tc"));
+            run(command.args(["qdisc", "replace", "dev", &device]).args(filter));
+        }
+    }
+
     /// Kills what runs on a host, its sshd excepted: what ssh has started, and the sessions in which it runs. New ones can begin.
     pub fn end_sessions(&self, index: usize) {
         let host = &self.hosts[index];

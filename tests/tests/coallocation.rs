@@ -3,7 +3,7 @@
 
 use pvm_tests::job_scene::JobScene;
 use pvm_tests::machine::Plan;
-use pvm_tests::{Installation, process, wait};
+use pvm_tests::{Installation, Network, process, wait};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::fs;
@@ -22,6 +22,39 @@ const QUEUES: &str = "[[queue]]\nname = \"fill\"\n\n\
     [[queue]]\nname = \"scca\"\ncoallocation = \"scca\"\n\n\
     [[queue]]\nname = \"home\"\ncoallocation = \"no-share\"\nhosts = [\"@north\", \"@south\"]\n\n\
     [[cluster]]\nname = \"small\"\nhosts = [\"h2\", \"h3\"]\n";
+
+/// Two tasks send each other a million bytes again and again, until there is a file `stop`.
+const TALK: &str = r#"
+#include <pvm3.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+int main(void) {
+    static char bytes[1000000];
+    char *group = getenv("PVM_JOB_GROUP");
+    int me = pvm_getinst(group, pvm_mytid()), other, goes_on;
+    while ((other = pvm_gettid(group, 1 - me)) < 0)
+        usleep(20000);
+    do {
+        goes_on = access("stop", F_OK) != 0;
+        for (int turn = 0; turn < 2; turn++) {
+            if (turn == me) {
+                pvm_initsend(PvmDataDefault);
+                pvm_pkint(&goes_on, 1, 1);
+                pvm_pkbyte(bytes, sizeof bytes, 1);
+                pvm_send(other, 1);
+            } else {
+                pvm_recv(other, 1);
+                if (me == 1)
+                    pvm_upkint(&goes_on, 1, 1);
+            }
+        }
+        usleep(20000);
+    } while (goes_on);
+    pvm_exit();
+    return 0;
+}
+"#;
 
 /// The clusters of a job that runs, and its tasks there.
 #[track_caller]
@@ -71,7 +104,8 @@ fn each_strategy_takes_the_clusters_in_its_order() {
     let south = cluster(&scene, "", "south").expect("a cluster");
     let expected = json!({
         "name": "south", "hosts": ["h3"], "slots": 2, "free": 2, "h": 4.0, "bandwidth_bps": 100_000_000,
-        "demand_bps": 0.0, "congestion": null,
+        "bandwidth_is_measured": false,
+        "demand_bps": 0.0, "measured_bps": 0.0, "congestion": null,
     });
     assert_eq!(south, expected);
 
@@ -161,6 +195,90 @@ fn links_are_as_congested_as_jobs_say_and_ends_are_predicted() {
     assert_eq!((&east["hosts"], &east["slots"]), (&json!([]), &json!(0)));
     assert!(scene.at("h2", "halt").status.success());
     wait::becomes_true("nothing is left", || scene.machine.processes().is_empty());
+}
+
+#[test]
+fn what_a_job_sends_between_clusters_is_measured() {
+    let Some(scene) = JobScene::with_hostfile("traffic between clusters", QUEUES, HOSTS) else { return };
+    if scene.compile_c("talk", TALK).is_none() {
+        return;
+    }
+    let submit = || scene.good("submit --queue bfnp -n 2 --cpus 2 --hosts @small --output none ./talk");
+    let first = submit();
+    assert_eq!(clusters_of(&scene, &first), shares(&[("north", 1), ("south", 1)]));
+    assert_eq!(scene.job(&first)["bandwidth_bps"], 0, "it says nothing of itself");
+    // After a window of five seconds.
+    let link = wait::eventually("the link's traffic", || {
+        cluster(&scene, "", "north").filter(|link| link["measured_bps"].as_f64() > Some(0.0))
+    });
+    let number = |name: &str| link[name].as_f64().expect("a number");
+    assert_eq!(link["demand_bps"], link["measured_bps"], "{link}");
+    assert!((number("congestion") - 1e8 / number("demand_bps")).abs() < 1e-6, "{link}");
+    // What goes one way over one link goes over the other one, too.
+    let south = cluster(&scene, "", "south").expect("a cluster");
+    assert!((south["measured_bps"].as_f64().expect("a number") / number("measured_bps") - 1.0).abs() < 0.5);
+    let table = scene.good("clusters");
+    assert!(table.lines().next().is_some_and(|line| line.contains(" MEASURED ")), "{table}");
+
+    scene.write("stop", "");
+    scene.good(&format!("wait {first}"));
+    let measured = scene.job(&first)["measured_bps"].as_u64().expect("it has been measured");
+    assert!(measured > 0, "{measured}");
+    let shown = scene.good(&format!("job {first}"));
+    assert!(shown.lines().any(|line| line.starts_with("measured  ")), "{shown}");
+    let none = cluster(&scene, "", "north").expect("a cluster");
+    assert_eq!((&none["measured_bps"], &none["demand_bps"]), (&json!(0.0), &json!(0.0)));
+
+    // The next run of the program is taken to send as much.
+    fs::remove_file(scene.folder.path().join("stop")).expect("the file is there");
+    let next = submit();
+    clusters_of(&scene, &next);
+    let expected = scene.job(&next)["bandwidth_bps"].as_u64().expect("a number");
+    assert!(expected.abs_diff(measured) <= 1, "{expected}, {measured}");
+    let demand = cluster(&scene, "", "south").expect("a cluster")["demand_bps"].as_f64().expect("a number");
+    assert!((demand - expected as f64).abs() < 1.0, "one task on each side: {demand}, {expected}");
+    scene.write("stop", "");
+    scene.good(&format!("wait {next}"));
+    scene.machine.finish();
+}
+
+#[test]
+fn links_without_a_bandwidth_are_measured() {
+    let check = "bandwidths of links between clusters";
+    let Some(ours) = Installation::ours_only(check) else { return };
+    let Some(network) = Network::of(3, &ours, check) else { return };
+    network.limit(1, "20mbit");
+    network.limit(2, "60mbit");
+    let hostfile = format!(
+        "{}\n{}\nlink=narrow\nlink=wide\n",
+        network.line(1, "cluster=narrow"),
+        network.line(2, "cluster=wide")
+    );
+    let plan = Plan::of(&ours).name(&network.address(0)).hostfile(&hostfile).network(&network);
+    let machine = plan.start();
+    machine.console_with_hosts(3).quit();
+    let clusters = || {
+        let output = machine.command(machine.installation().pvm()).args(["clusters", "--json"]).output();
+        let output = output.expect("pvm runs");
+        serde_json::from_slice::<Value>(&output.stdout).expect("JSON")["clusters"].clone()
+    };
+    let all = wait::eventually("all links are measured", || {
+        Some(clusters()).filter(|all| all[1]["bandwidth_bps"].is_u64() && all[2]["bandwidth_bps"].is_u64())
+    });
+    assert_eq!((&all[1]["name"], &all[2]["name"]), (&json!("narrow"), &json!("wide")));
+    // Headers take a few percent, and the links' own control of congestion what it takes.
+    for (link, limit) in [(1, 20e6), (2, 60e6)] {
+        assert_eq!(all[link]["bandwidth_is_measured"], true);
+        let share = all[link]["bandwidth_bps"].as_f64().expect("a number") / limit;
+        assert!((0.5..=1.05).contains(&share), "{all:#}");
+    }
+    let table = machine.command(machine.installation().pvm()).arg("clusters").output().expect("pvm runs");
+    let table = String::from_utf8(table.stdout).expect("text");
+    assert!(
+        table.lines().filter(|line| line.contains(" ~") && line.contains("Mbit")).count() == 2,
+        "{table}"
+    );
+    machine.finish();
 }
 
 #[test]

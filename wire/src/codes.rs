@@ -7,13 +7,13 @@ pub const CONTEXT_TC: i32 = 0x7ffff;
 /// Version of the task–daemon protocol (`TDPROTOCOL`).
 pub const TASK_PROTOCOL: i32 = 1318;
 /// Version of this system's daemon–daemon protocol.
-pub const DAEMON_PROTOCOL: u32 = 19;
+pub const DAEMON_PROTOCOL: u32 = 20;
 /// Marks the trailing fields by which this system's library and daemon recognise each other ("PVMr").
 pub const EXTENSION_MAGIC: i32 = 0x5056_4d72;
 /// Version of the extensions that follow the mark: of [`Tmx`], of fields behind PVM's own, of what is in shared memory.
 /// A change of one of these adds 1. Libraries and daemons of different versions speak PVM 3.4 with each other, as with the
 /// original's.
-pub const EXTENSION_VERSION: i32 = 21;
+pub const EXTENSION_VERSION: i32 = 22;
 /// Environment variable by which our daemon tells what it starts that its socket takes [`Tmx::Enrol`]; see [`enrol_value`].
 pub const ENROL_VARIABLE: &str = "PVMENROL";
 
@@ -182,6 +182,8 @@ tags! {
         Arrive = 33,
         /// The caller cannot move.
         StayHere = 34,
+        /// To which other hosts the caller has sent how much ([`crate::calls::turns::TrafficByHost`]).
+        TrafficByHost = 35,
     }
 }
 

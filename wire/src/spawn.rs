@@ -64,6 +64,8 @@ impl Field for Sink {
 
 /// Environment variable of tasks that count what they send to whom.
 pub const TRAFFIC_VARIABLE: &str = "PVM_COUNT_TRAFFIC";
+/// Environment variable of tasks that count what they send to which other hosts.
+pub const NETWORK_VARIABLE: &str = "PVM_COUNT_NETWORK";
 
 /// Two tasks of a spawn that talk to each other, and how much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

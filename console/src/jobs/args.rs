@@ -102,7 +102,7 @@ pub struct SubmitArgs {
     /// The longest run time of a task: 90s, 15m, 1h30m, 2d. Then it gets SIGTERM, and SIGKILL after 5 s
     #[arg(short, long, value_name = "TIME", value_parser = quantity::time)]
     pub time: Option<u64>,
-    /// What two tasks of a parallel program send each other: 500kbit, 40Mbit, 1Gbit per second
+    /// What two tasks of a parallel program send each other: 500kbit, 40Mbit, 1Gbit per second [default: as measured]
     #[arg(long, value_name = "RATE", value_parser = quantity::bandwidth, requires = "width", conflicts_with = "array")]
     pub bandwidth: Option<u64>,
     /// The run time of a parallel program in the fastest cluster [default: that of earlier runs, else --time]
@@ -198,10 +198,12 @@ Examples:
   pvm queues --reload                        after a change of the file";
 
 const CLUSTERS_EXAMPLES: &str = "\
-Clusters are those of the hostfile (cluster=NAME of a host, and lines link=NAME bw=1Gbit). H says how much longer
-than in the fastest cluster a task takes. DEMAND is what running parallel jobs ask of the link, by the bandwidth
-that they were submitted with; CONGESTION is the bandwidth of the link divided by it, and the link is congested
-below 1. The line - is of the hosts without a cluster, which have no link.
+Clusters are those of the hostfile (cluster=NAME of a host, and lines link=NAME bw=1Gbit). The bandwidth of a link
+whose line has no bw= is measured, and shown with ~. H says how much longer
+than in the fastest cluster a task takes. MEASURED is what the tasks of running parallel jobs have sent over
+the link lately, in bits per second. DEMAND is what these jobs ask of it: of each what the bandwidth that it was
+submitted with leads to, or what is measured, if that is more. CONGESTION is the bandwidth of the link divided
+by DEMAND, and the link is congested below 1. The line - is of the hosts without a cluster, which have no link.
 
 Examples:
   pvm clusters

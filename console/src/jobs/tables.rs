@@ -1,6 +1,6 @@
 //! Jobs and queues, as tables and as JSON.
 
-use pvm_wire::quantity;
+use super::clusters::rate;
 use pvm3::{ClusterRecord, ClusterShare, JobRecord, JobState, JobTasks, QueueRecord};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -90,7 +90,8 @@ pub fn job(job: &JobRecord) -> String {
         ("restarts", job.restarts.to_string()),
         ("hosts", job.hosts.join(", ")),
         ("clusters", shares(&job.run.clusters)),
-        ("bandwidth", rate(job.run.bandwidth)),
+        ("bandwidth", between_two(job.run.bandwidth)),
+        ("measured", between_two(job.run.measured.unwrap_or(0))),
         ("submitted", time(Some(job.submitted))),
         ("started", time(job.started)),
         ("predicted end", job.run.predicted.map_or_else(String::new, moment)),
@@ -111,8 +112,8 @@ fn shares(clusters: &[ClusterShare]) -> String {
     clusters.iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
-fn rate(bits: u64) -> String {
-    if bits == 0 { String::new() } else { format!("{}/s between two tasks", quantity::bandwidth_text(bits)) }
+fn between_two(bits: u64) -> String {
+    if bits == 0 { String::new() } else { format!("{}/s between two tasks", rate(bits as f64)) }
 }
 
 /// A line per queue.
@@ -163,6 +164,7 @@ pub fn job_json(job: &JobRecord) -> Value {
         "cpu_us": job.cpu, "memory_bytes": job.memory, "status": job.status,
         "clusters": job.run.clusters.iter().map(share).collect::<Vec<_>>(),
         "predicted_end_ms": job.run.predicted, "bandwidth_bps": job.run.bandwidth,
+        "measured_bps": job.run.measured,
     })
 }
 
@@ -302,11 +304,13 @@ mod tests {
         let share =
             |cluster: Option<&str>, tasks| ClusterShare { cluster: cluster.map(str::to_owned), tasks };
         let clusters = vec![share(None, 1), share(Some("east"), 3)];
-        let run = RunRecord { clusters, predicted: Some(90_000), bandwidth: 40_000_000 };
+        let run =
+            RunRecord { clusters, predicted: Some(90_000), bandwidth: 40_000_000, measured: Some(1_500_000) };
         let record = JobRecord { tasks: JobTasks::Rigid(4), run, ..record() };
         let text = job(&record);
         assert!(text.contains("clusters       - 1, east 3\n"), "{text}");
         assert!(text.contains("bandwidth      40Mbit/s between two tasks\n"), "{text}");
+        assert!(text.contains("measured       1.5Mbit/s between two tasks\n"), "{text}");
         let lines: Vec<&str> = text.lines().filter(|line| line.contains("end")).collect();
         assert!(
             lines[0].starts_with("predicted end  ") && lines[1].starts_with("ended          -"),
@@ -314,8 +318,8 @@ mod tests {
         );
         let json = job_json(&record);
         assert_eq!(
-            (&json["predicted_end_ms"], &json["bandwidth_bps"], &json["clusters"][1]["tasks"]),
-            (&json!(90_000), &json!(40_000_000), &json!(3))
+            (&json["predicted_end_ms"], &json["measured_bps"], &json["clusters"][1]["tasks"]),
+            (&json!(90_000), &json!(1_500_000), &json!(3))
         );
         let plain = RunRecord { clusters: vec![share(None, 4)], ..RunRecord::default() };
         let plain = job(&JobRecord { run: plain, ..record });

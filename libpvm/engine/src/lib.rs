@@ -120,8 +120,8 @@ pub struct Engine {
     past: OnceLock<Instant>,
     /// What the program has sent.
     sent: Sent,
-    /// To whom, if that is counted.
-    tally: Option<Box<traffic::Tally>>,
+    /// To whom, and to which hosts, if that is counted.
+    counts: traffic::Counts,
     /// Times that messages were taken from rings.
     ring_reads: u32,
     /// A call waits for the daemon's answer.
@@ -227,7 +227,7 @@ impl Engine {
             changes: changes::Changes::default(),
             past: OnceLock::new(),
             sent: Sent::default(),
-            tally: traffic::Tally::from_env(),
+            counts: traffic::Counts::from_env(),
             ring_reads: 0,
             asking: false,
             route_notices: RouteNotices::default(),

@@ -1,11 +1,11 @@
 //! As node: tasks of jobs that the master has this host run. No more run at a time than the host has slots; the rest waits here.
 
 use crate::event::{Now, Output, Program, Used};
-use pvm_wire::Tid;
 use pvm_wire::jobs::{
-    GROUP_VARIABLE, JobId, OutputName, TaskEvent, TaskOrder, TaskReport, VARIABLES, group_of,
+    GROUP_VARIABLE, JobId, JobSent, OutputName, TaskEvent, TaskOrder, TaskReport, VARIABLES, group_of,
 };
 use pvm_wire::spawn::entry;
+use pvm_wire::{HostIndex, Tid};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -24,6 +24,8 @@ pub(crate) struct JobTasks {
     running: BTreeMap<JobTask, Running>,
     /// What the master is still to be told.
     reports: Vec<TaskReport>,
+    /// Bytes that tasks of a job have sent to another host, of which the master has not been told.
+    sent: BTreeMap<(JobId, HostIndex), u64>,
 }
 
 /// One that runs, or is about to.
@@ -209,6 +211,24 @@ impl JobTasks {
 
     pub fn take_reports(&mut self) -> Vec<TaskReport> {
         std::mem::take(&mut self.reports)
+    }
+
+    /// Tasks of a job have sent something to another host.
+    pub fn note_sent(&mut self, job: JobId, to: HostIndex, bytes: u64) {
+        let sum = self.sent.entry((job, to)).or_default();
+        *sum = sum.saturating_add(bytes);
+    }
+
+    /// Whether the master is to be told what tasks have sent.
+    pub fn has_sent(&self) -> bool {
+        !self.sent.is_empty()
+    }
+
+    pub fn take_sent(&mut self) -> Vec<JobSent> {
+        std::mem::take(&mut self.sent)
+            .into_iter()
+            .map(|((job, to), bytes)| JobSent { job, to, bytes })
+            .collect()
     }
 
     /// Whether this is the id of a task that runs or is about to.

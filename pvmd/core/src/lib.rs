@@ -41,6 +41,7 @@ mod output;
 mod owners;
 mod pending;
 mod places;
+mod probing;
 mod rows;
 mod services;
 mod spans;
@@ -105,6 +106,7 @@ pub struct Core {
     /// As the master: the hosts for tasks that leave others.
     room: Room<HostIndex>,
     owners: owners::Owners,
+    probing: probing::Probing,
     moves: moves::Moves,
     holding: holding::Holding,
     watching: watching::Watching,
@@ -144,6 +146,7 @@ impl Core {
             loads: loads::Loads::new(config.index),
             room: Room::default(),
             owners: owners::Owners::new(config.index, config.owner.clone()),
+            probing: probing::Probing::default(),
             moves: moves::Moves::default(),
             holding: holding::Holding::default(),
             watching: watching::Watching::new(config.watched_max, config.host_timeout),
@@ -207,7 +210,7 @@ impl Core {
                 Timer::Loads => self.pass_loads_on(),
                 Timer::Owner => self.decide_owner(),
                 // Those that have come meanwhile are told now.
-                Timer::JobReports | Timer::Column | Timer::Rows => {}
+                Timer::JobReports | Timer::JobTraffic | Timer::Column | Timer::Rows => {}
                 Timer::Sweep => self.on_sweep(),
                 Timer::RowClock => self.ask_row_clock(),
                 Timer::JobTime(tid) => self.on_job_time(tid),
@@ -306,11 +309,9 @@ impl Core {
             DaemonMsg::Turns { taken } if !own => {
                 self.teams(|teams, tasks, at| teams.on_turns(host, taken, tasks, at));
             }
-            DaemonMsg::Waited { tids } if !own => self.teams(|teams, tasks, at| {
-                for tid in tids {
-                    teams.on_hint(host, tid, tasks, at);
-                }
-            }),
+            DaemonMsg::Waited { tids } if !own => {
+                self.teams(|teams, tasks, at| teams.on_hints(host, &tids, tasks, at));
+            }
             DaemonMsg::Observe { on } if !own => self.on_observe(host, on),
             // A deputy that was deleted keeps its link for a while, and is no member.
             DaemonMsg::TasksRunning { .. } | DaemonMsg::TaskBegun { .. } if !self.hosts.contains(host) => {}
@@ -325,6 +326,8 @@ impl Core {
             DaemonMsg::Loads(vectors) if from_master => self.loads.sent(vectors),
             DaemonMsg::Owner { is_here } => self.on_owner_told(host, is_here),
             DaemonMsg::Owners(hosts) if from_master => self.owners.sent(hosts),
+            DaemonMsg::Probe { last, .. } if !own => self.on_probe(host, last),
+            DaemonMsg::ProbeHeard if !own => self.on_probe_heard(host),
             DaemonMsg::Column(column) => self.on_column(host, column),
             DaemonMsg::Gather { team, to, count } if from_master => self.on_gather(&team, to, count),
             DaemonMsg::Rows(rows) if from_master => self.on_rows(&rows),

@@ -53,6 +53,8 @@ pub(crate) enum Timer {
     Owner,
     /// The master may be told of tasks of jobs again.
     JobReports,
+    /// The master may be told again what tasks of jobs have sent.
+    JobTraffic,
     /// The master may be told of processes that take turns again.
     Column,
     /// The master may tell hosts their rows again.
@@ -147,6 +149,7 @@ impl fmt::Display for Timer {
             Self::Loads => write!(out, "send loads of hosts"),
             Self::Owner => write!(out, "the last input of the owner"),
             Self::JobReports => write!(out, "report of tasks of jobs"),
+            Self::JobTraffic => write!(out, "report of what tasks of jobs have sent"),
             Self::Column => write!(out, "report of processes that take turns"),
             Self::Rows => write!(out, "send rows of the matrix"),
             Self::Sweep => write!(out, "pack the matrix"),

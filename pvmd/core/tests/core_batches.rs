@@ -6,8 +6,8 @@ use pvm_wire::daemon::{FromMaster, HostEntry, HostTable, ToMaster};
 use pvm_wire::spawn::{SpawnRequest, flags};
 use pvm_wire::{HostIndex, Tid};
 use pvmd_core::event::{ConnId, Event, Used};
-use pvmd_simulated::daemon::{config, started_host};
-use pvmd_simulated::recorder::{Recorder, host};
+use pvmd_simulated::daemon::config;
+use pvmd_simulated::recorder::{Recorder, entry, host};
 use std::process::ExitStatus;
 
 fn decide(r: &mut Recorder, manager: ConnId, dst: Tid, message: &BatchMsg) {
@@ -104,26 +104,12 @@ fn a_home_that_is_no_node_asks_for_nothing_and_a_full_one_declines() {
     assert_eq!(r.core.census().open_batches, 0);
 }
 
-/// A host whose limit is ten times its number.
-fn entry(index: u32) -> HostEntry {
-    let started = started_host();
-    HostEntry {
-        index: host(index),
-        name: format!("node{index}"),
-        arch: started.arch,
-        speed: 1000,
-        capability: started.capability,
-        task_limit: 10 * index,
-        signature: started.signature,
-        address: (index > 1).then_some(started.address),
-    }
-}
-
 #[test]
 fn each_node_is_given_no_more_than_its_own_limit() {
     let mut r = Recorder::with(config(host(2)));
     r.feed(Event::PeerLinked { host: HostIndex::MASTER });
-    let tables = [1..=1, 2..=3].map(|hosts| HostTable::of(&hosts.map(entry).collect::<Vec<_>>()).unwrap());
+    let limited = |index| HostEntry { task_limit: 10 * index, ..entry(index) };
+    let tables = [1..=1, 2..=3].map(|hosts| HostTable::of(&hosts.map(limited).collect::<Vec<_>>()).unwrap());
     let [members, added] = tables;
     let table = [
         FromMaster::TableUpdate { serial: 1, members, added, moved: Vec::new() },

@@ -4,12 +4,9 @@ use pvm_wire::PvmError;
 use pvm_wire::calls::certificate::Certify;
 use pvm_wire::certificate::{CertificateRequest, Certified};
 use pvm_wire::codes::{CONTEXT_TM, Tmx};
-use pvm_wire::daemon::{
-    DaemonMsg, FromMaster, HostEntry, HostTable, PeerReply, PeerRequest, RequestId, ToMaster,
-};
+use pvm_wire::daemon::{DaemonMsg, FromMaster, PeerReply, PeerRequest, RequestId};
 use pvm_wire::{HostIndex, Tid};
 use pvmd_core::event::{Action, ConnId, Event};
-use pvmd_simulated::daemon::config;
 use pvmd_simulated::recorder::{Recorder, host};
 
 fn request(names: &[&str], key: usize) -> CertificateRequest {
@@ -37,32 +34,9 @@ fn wrong() -> Vec<(CertificateRequest, &'static str)> {
     ]
 }
 
-fn table(hosts: std::ops::RangeInclusive<u32>) -> HostTable {
-    let entry = |index| HostEntry {
-        index: host(index),
-        name: format!("node{index}"),
-        arch: "LINUX64".into(),
-        speed: 1000,
-        capability: 1000.0,
-        task_limit: 100,
-        signature: 1,
-        address: Some(([10, 0, 0, 1], 4000).into()),
-    };
-    HostTable::of(&hosts.map(entry).collect::<Vec<_>>()).expect("a table")
-}
-
 /// Host 2 of three, with a task.
 fn slave() -> (Recorder, ConnId) {
-    let mut r = Recorder::with(config(host(2)));
-    r.feed(Event::PeerLinked { host: HostIndex::MASTER });
-    r.order(FromMaster::TableUpdate {
-        serial: 1,
-        members: table(1..=1),
-        added: table(2..=3),
-        moved: Vec::new(),
-    });
-    r.order(FromMaster::TableCommit { serial: 1 });
-    assert!(matches!(r.asked_master(), ToMaster::TableAck { serial: 1, .. }));
+    let mut r = Recorder::slave();
     r.order(FromMaster::Deputies { hosts: [1, 2, 3].map(host).to_vec() });
     let (conn, _) = r.enrol(100, 0);
     (r, conn)

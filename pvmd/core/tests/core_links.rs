@@ -2,46 +2,16 @@
 
 use pvm_wire::calls::hosts::{AddHosts, DeleteHosts};
 use pvm_wire::codes::Tm;
-use pvm_wire::daemon::{
-    DaemonMsg, FromMaster, HostEntry, HostTable, MasterReply, MasterRequest, RequestId, ToMaster,
-};
+use pvm_wire::daemon::{DaemonMsg, FromMaster, HostTable, MasterReply, MasterRequest, RequestId, ToMaster};
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::{HostIndex, MessageHeader, Tid};
-use pvmd_core::event::{Action, ConnId, Event, StartedHost};
+use pvmd_core::event::{Action, ConnId, Event};
 use pvmd_simulated::daemon::config;
-use pvmd_simulated::daemon::started_host;
-use pvmd_simulated::recorder::{Recorder, host};
-use std::ops::RangeInclusive;
-
-fn table(hosts: RangeInclusive<u32>) -> HostTable {
-    HostTable::of(&hosts.map(entry).collect::<Vec<_>>()).unwrap()
-}
-
-fn entry(index: u32) -> HostEntry {
-    let StartedHost { arch, signature, capability, task_limit, address } = started_host();
-    let address = (index > 1).then_some(address);
-    let name = format!("node{index}");
-    HostEntry { index: host(index), name, arch, speed: 1000, capability, task_limit, signature, address }
-}
-
-/// Host 2 of three.
-fn slave() -> Recorder {
-    let mut r = Recorder::with(config(host(2)));
-    r.feed(Event::PeerLinked { host: HostIndex::MASTER });
-    for message in [
-        FromMaster::TableUpdate { serial: 1, members: table(1..=1), added: table(2..=3), moved: Vec::new() },
-        FromMaster::TableCommit { serial: 1 },
-    ] {
-        r.order(message);
-    }
-    assert!(matches!(r.asked_master(), ToMaster::TableAck { serial: 1, .. }));
-    r.nothing_else();
-    r
-}
+use pvmd_simulated::recorder::{Recorder, host, table};
 
 /// Host 2 of three, linked with host 3.
 fn linked_slave() -> Recorder {
-    let mut r = slave();
+    let mut r = Recorder::slave();
     r.feed(Event::PeerLinked { host: host(3) });
     r.nothing_else();
     r
@@ -74,7 +44,7 @@ fn a_host_that_is_out_is_not_heard_again() {
 
 #[test]
 fn a_newcomer_is_heard_from_the_moment_it_is_announced() {
-    let mut r = slave();
+    let mut r = Recorder::slave();
     let (_, task) = r.enrol(100, 0);
     r.feed(Event::PeerLinked { host: host(4) });
     assert!(matches!(r.told(), DaemonMsg::NoMember));
@@ -110,7 +80,7 @@ fn sent(r: &mut Recorder) -> i32 {
 
 #[test]
 fn two_slaves_are_linked_when_one_has_something_to_say() {
-    let mut r = slave();
+    let mut r = Recorder::slave();
     let (conn, _) = r.enrol(100, 0);
     send(&mut r, conn, 5);
     send(&mut r, conn, 6);
@@ -125,7 +95,7 @@ fn two_slaves_are_linked_when_one_has_something_to_say() {
 
 #[test]
 fn a_link_that_cannot_be_made_is_reported_to_the_master() {
-    let mut r = slave();
+    let mut r = Recorder::slave();
     let (conn, _) = r.enrol(100, 0);
     send(&mut r, conn, 5);
     assert!(matches!(r.action(), Action::Link { .. }));

@@ -1,9 +1,11 @@
 //! A daemon as a node: what it asks of a batch's manager, given its load.
 
 use pvm_wire::batch::{BatchId, BatchMsg};
+use pvm_wire::calls::turns::{Receiver, TrafficByHost};
 use pvm_wire::codes::BATCH_TAG;
-use pvm_wire::daemon::DaemonMsg;
+use pvm_wire::daemon::{DaemonMsg, FromMaster, ToMaster};
 use pvm_wire::header::{EOM, SOM};
+use pvm_wire::jobs::{JobId, JobRequest, JobSent, TaskEvent, TaskOrder};
 use pvm_wire::{HostIndex, MessageHeader, Tid};
 use pvmd_core::event::{Action, Event, Sample};
 use pvmd_simulated::daemon::config;
@@ -217,4 +219,51 @@ fn what_tasks_have_tells_what_the_next_need() {
     r.feed(Event::TaskMemory { mean: 2 << 30 });
     tell(&mut r, &BatchMsg::TasksHave { batch: BATCH, queued: false });
     assert_eq!(asks(&mut r), 2);
+}
+
+/// The next thing told to the master that is no load.
+fn reported(r: &mut Recorder) -> ToMaster {
+    loop {
+        if let Action::SendPeer { message: DaemonMsg::ToMaster { what, .. }, .. } = r.action() {
+            return what;
+        }
+    }
+}
+
+#[test]
+fn the_master_hears_once_a_second_what_tasks_of_jobs_send_to_other_hosts() {
+    let mut r = Recorder::slave();
+    let (job, program) = (JobId(7), JobRequest::new("/bin/solve", "ann", "/").program);
+    let order =
+        TaskOrder { job, name: "solve".into(), count: 4, has_group: true, tasks: vec![(0, 1)], program };
+    r.order(FromMaster::RunTasks(Box::new(order)));
+    let cookie = std::iter::from_fn(|| r.pending().then(|| r.action())).find_map(|action| match action {
+        Action::Start { cookies, .. } => cookies.first().copied(),
+        _ => None,
+    });
+    let cookie = cookie.expect("a start");
+    r.started(cookie, 300);
+    let ToMaster::TaskReports { reports } = reported(&mut r) else { panic!("no report") };
+    assert!(matches!(reports[0].what, TaskEvent::Started { .. }));
+    let (task, _) = r.enrol(300, cookie.0);
+    let (stranger, _) = r.enrol(400, 0);
+    let tell = |r: &mut Recorder, conn, hosts: &[(u32, u64)]| {
+        let hosts = hosts.iter().map(|&(to, bytes)| Receiver { tid: host(to).host_tid(), bytes }).collect();
+        r.ask(conn, &TrafficByHost { hosts });
+    };
+    let sent = |bytes| ToMaster::JobTraffic { sent: vec![JobSent { job, to: HostIndex::MASTER, bytes }] };
+    // Of this host itself, and of one that is no member, nothing is told, nor what tasks of no job say.
+    tell(&mut r, stranger, &[(1, 5)]);
+    tell(&mut r, task, &[(1, 1000), (2, 5), (9, 5)]);
+    assert_eq!(reported(&mut r), sent(1000));
+    drain(&mut r);
+    tell(&mut r, task, &[(1, u64::MAX)]);
+    tell(&mut r, task, &[(1, 9)]);
+    assert!(
+        !drain(&mut r)
+            .iter()
+            .any(|action| matches!(action, Action::SendPeer { message: DaemonMsg::ToMaster { .. }, .. }))
+    );
+    r.pass(std::time::Duration::from_secs(1));
+    assert_eq!(reported(&mut r), sent(u64::MAX));
 }

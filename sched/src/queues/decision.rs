@@ -11,6 +11,7 @@ use std::cmp::Reverse;
 impl<H: Copy + Ord> Scheduler<H> {
     /// The tasks that start now, each counted as given to its host from now on.
     pub fn next(&mut self, now: u64) -> Vec<Start<H>> {
+        self.read_meters(now);
         if self.brief.is_empty() && self.hosts.values().all(|node| node.free() == 0) {
             return Vec::new();
         }

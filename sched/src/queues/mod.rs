@@ -20,6 +20,7 @@ mod decision;
 mod fit;
 mod hosts;
 mod hours;
+mod meter;
 mod network;
 mod order;
 mod preempt;
@@ -29,6 +30,7 @@ mod wanted;
 
 pub use hosts::{Cluster, Configuration, Host};
 pub use hours::Hours;
+pub use meter::WINDOW as METER_WINDOW;
 pub use network::Spread;
 pub use preempt::Stop;
 pub use queue::{Demand, Dividing, HostState, Limits, Queue, Refusal, Width};
@@ -124,6 +126,8 @@ pub struct Scheduler<H: Ord> {
     expected: Prospects,
     /// Clusters of hosts, and the bandwidths of their links.
     links: BTreeMap<String, Option<u64>>,
+    /// Those of them whose bandwidths were measured.
+    measured_links: BTreeSet<String>,
     /// What jobs ask of the links.
     link_demand: BTreeMap<String, f64>,
     /// The runs of rigid jobs.
@@ -153,6 +157,7 @@ impl<H: Copy + Ord> Scheduler<H> {
             ending: BTreeMap::new(),
             expected: Prospects::new(),
             links: BTreeMap::new(),
+            measured_links: BTreeSet::new(),
             link_demand: BTreeMap::new(),
             spreads: BTreeMap::new(),
             last: None,

@@ -1,10 +1,12 @@
 //! The links between clusters of hosts: what parallel jobs ask of them, and when the jobs end by the model of co-allocation.
 //!
-//! A job asks nothing of any link while it has hosts of one cluster only, or names no bandwidth. Hosts without a cluster are at the
-//! centre of the star: they have no link that could be congested.
+//! A job asks nothing of any link while it has hosts of one cluster only. Of the others each asks for the bandwidth that it names, or for
+//! what it is seen to send ([`super::meter`]), if that is more. Hosts without a cluster are at the centre of the star: they have no link
+//! that could be congested.
 
 use super::Scheduler;
 use super::hosts::Node;
+use super::meter::Meter;
 use crate::coallocation::Progress;
 use crate::coallocation::model::{congestion_factor, execution_time, flex_factor, link_demand};
 use pvm_wire::jobs::HostCluster;
@@ -23,8 +25,9 @@ pub struct Spread {
     pub factor: f64,
     /// When it started.
     pub started: u64,
-    /// Bits per second between two of its tasks.
-    bandwidth: u64,
+    /// Bits per second between two of its tasks, as far as they are known without measuring.
+    pub bandwidth: u64,
+    meter: Meter,
     /// When its flex factor changed last, what it is, and its sum over the time until then.
     changed: u64,
     ff: f64,
@@ -40,8 +43,26 @@ impl Spread {
     }
 
     /// What it asks of the link of a cluster, in bits per second.
-    fn demand(&self, tasks: u32) -> f64 {
-        link_demand(self.bandwidth as f64, tasks, self.shares.values().sum())
+    fn demand(&self, cluster: &str, tasks: u32) -> f64 {
+        link_demand(self.bandwidth as f64, tasks, self.width()).max(self.meter.rate(cluster))
+    }
+
+    fn width(&self) -> u32 {
+        self.shares.values().sum()
+    }
+
+    /// Whether it is known to send anything over links.
+    fn uses_links(&self) -> bool {
+        self.bandwidth > 0 || self.meter.has_rates()
+    }
+
+    /// Bits per second between two of its tasks on average until a time, as the model has it: what it has sent between clusters is what
+    /// that bandwidth leads to.
+    pub fn measured(&self, now: u64) -> Option<u64> {
+        let (lasted, width) = (now.saturating_sub(self.started), self.width());
+        let crossing: f64 = self.shares.values().map(|&tasks| link_demand(1.0, tasks, width)).sum();
+        (self.spans() && lasted > 0 && crossing > 0.0)
+            .then(|| (self.meter.mean(lasted) / crossing).round() as u64)
     }
 
     /// The mean of its flex factor until a time.
@@ -75,6 +96,13 @@ impl<H: Copy + Ord> Scheduler<H> {
     /// The clusters that hosts may be in, and the bandwidths of their links in bits per second, where they are known.
     pub fn set_links(&mut self, links: BTreeMap<String, Option<u64>>) {
         self.links = links;
+    }
+
+    /// The bandwidth of a cluster's link has been measured, in bits per second.
+    pub fn note_bandwidth(&mut self, cluster: &str, bandwidth: u64, now: u64) {
+        self.links.insert(cluster.to_owned(), Some(bandwidth));
+        self.measured_links.insert(cluster.to_owned());
+        self.load_links(now);
     }
 
     /// Whether there is a cluster of hosts of this name.
@@ -130,10 +158,17 @@ impl<H: Copy + Ord> Scheduler<H> {
             free: nodes.iter().fold(0, |sum, node| sum.saturating_add(node.free())),
             factor: factors.get(&name).copied().unwrap_or(1.0),
             bandwidth: name.and_then(|name| self.links.get(name).copied().flatten()),
+            is_bandwidth_measured: name.is_some_and(|name| self.measured_links.contains(name)),
+            measured: name.map_or(0.0, |name| self.measured_rate(name)),
             demand: name.and_then(|name| self.link_demand.get(name)).copied().unwrap_or(0.0),
             congestion: Some(self.congestion(name)).filter(|factor| factor.is_finite()),
         };
         all.into_iter().map(state).collect()
+    }
+
+    /// What jobs have sent lately over the link of a cluster, in bits per second.
+    fn measured_rate(&self, cluster: &str) -> f64 {
+        self.spreads.values().fold(0.0, |sum, spread| sum + spread.meter.rate(cluster))
     }
 
     /// A parallel job starts.
@@ -151,14 +186,15 @@ impl<H: Copy + Ord> Scheduler<H> {
             factor,
             started: now,
             bandwidth,
+            meter: Meter::new(now),
             changed: now,
             ff: 1.0,
             sum: 0.0,
             progress: None,
         };
-        let uses_links = spread.spans() && bandwidth > 0;
+        let spans = spread.spans();
         self.spreads.insert(id, spread);
-        if uses_links {
+        if spans {
             self.load_links(now);
         }
     }
@@ -166,26 +202,63 @@ impl<H: Copy + Ord> Scheduler<H> {
     /// A parallel job has ended.
     pub(super) fn note_end(&mut self, id: u64, now: u64) {
         let Some(spread) = self.spreads.remove(&id) else { return };
-        if spread.spans() && spread.bandwidth > 0 {
+        if spread.spans() {
             self.load_links(now);
         }
     }
 
-    /// A job has begun or ceased to use links: congestion changes, and with it the ends of all that use them.
+    /// Tasks of a parallel job on one host have sent something to another one.
+    pub fn note_sent(&mut self, id: u64, (from, to): (H, H), bytes: u64) {
+        let clusters = |host| self.hosts.get(&host).map(|node| node.host.cluster.as_deref());
+        if let (Some(from), Some(to), Some(spread)) =
+            (clusters(from), clusters(to), self.spreads.get_mut(&id))
+        {
+            spread.meter.count(from, to, bytes);
+        }
+    }
+
+    /// Whether there are jobs whose tasks count what they send to other clusters.
+    pub fn measures(&self) -> bool {
+        self.spreads.values().any(Spread::spans)
+    }
+
+    /// What jobs have sent counts from now on, if enough time has passed.
+    pub(super) fn read_meters(&mut self, now: u64) {
+        let mut has_read = false;
+        for spread in self.spreads.values_mut().filter(|spread| spread.spans()) {
+            has_read |= spread.meter.close(now);
+        }
+        if has_read {
+            self.load_links(now);
+        }
+    }
+
+    /// Two tasks of a job that has just started are known to send this number of bits per second to each other, unless it says so itself.
+    pub fn expect_bandwidth(&mut self, id: u64, bandwidth: u64, now: u64) {
+        if let Some(spread) =
+            self.spreads.get_mut(&id).filter(|spread| spread.spans() && spread.bandwidth == 0)
+        {
+            spread.bandwidth = bandwidth;
+            self.load_links(now);
+        }
+    }
+
+    /// What a job asks of links has changed: congestion changes, and with it the ends of all that use them.
     fn load_links(&mut self, now: u64) {
         let mut demands: BTreeMap<String, f64> = BTreeMap::new();
-        for spread in self.spreads.values().filter(|spread| spread.spans() && spread.bandwidth > 0) {
+        for spread in self.spreads.values().filter(|spread| spread.spans()) {
             for (cluster, &tasks) in &spread.shares {
-                if let Some(cluster) = cluster {
-                    *demands.entry(cluster.clone()).or_default() += spread.demand(tasks);
+                let demand = cluster.as_ref().map_or(0.0, |cluster| spread.demand(cluster, tasks));
+                if let Some(cluster) = cluster.as_ref().filter(|_| demand > 0.0) {
+                    *demands.entry(cluster.clone()).or_default() += demand;
                 }
             }
         }
         self.link_demand = demands;
         let mut spreads = std::mem::take(&mut self.spreads);
-        for spread in spreads.values_mut().filter(|spread| spread.spans() && spread.bandwidth > 0) {
+        for spread in spreads.values_mut().filter(|spread| spread.spans()) {
             let factors = spread.shares.keys().map(|name| self.congestion(name.as_deref()));
-            let ff = flex_factor(factors);
+            let ff = if spread.uses_links() { flex_factor(factors) } else { 1.0 };
             spread.change(ff, now);
         }
         self.spreads = spreads;

@@ -100,3 +100,69 @@ fn a_run_time_of_any_size_is_taken() {
     end(&mut scheduler, 1, &['a', 'a', 'b', 'b'], 1001);
     scheduler.expect_run(1, 1, 1);
 }
+
+/// The congestion factor of the link of cluster `fast`, in percent.
+fn percent(scheduler: &Scheduler<char>) -> u64 {
+    (100.0 * congestion(scheduler, "fast")).round() as u64
+}
+
+/// Both directions of a second in which two tasks on each side send each other this many bits.
+fn talk(scheduler: &mut Scheduler<char>, id: u64, bits: u64) {
+    for hosts in [('a', 'b'), ('b', 'a')] {
+        scheduler.note_sent(id, hosts, bits / 8);
+    }
+}
+
+#[test]
+fn what_a_job_is_seen_to_send_counts_where_it_names_less() {
+    let mut scheduler = scheduler();
+    start(&mut scheduler, 1, &["a", "b"], 0, 0);
+    assert!(scheduler.measures() && congestion(&scheduler, "fast").is_infinite());
+    assert_eq!(scheduler.spread(1).and_then(|spread| spread.measured(0)), None);
+    talk(&mut scheduler, 1, 5 * 50 * MBIT);
+    scheduler.note_sent(1, ('a', 'a'), 1 << 40);
+    scheduler.note_sent(1, ('a', 'z'), 1 << 40);
+    scheduler.note_sent(2, ('a', 'b'), 1 << 40);
+    assert_eq!(scheduler.next(4999).len(), 0);
+    assert!(congestion(&scheduler, "fast").is_infinite(), "the window has not ended");
+    scheduler.next(5000);
+    assert_eq!((congestion(&scheduler, "fast"), congestion(&scheduler, "slow")), (2.0, 2.0));
+    let link = scheduler.clusters().remove(2);
+    assert_eq!((link.measured, link.demand, link.congestion), (50e6, 50e6, Some(2.0)));
+    // 50 Mbit/s are 37.5 · 2 · 2 / 3 on each link.
+    assert_eq!(scheduler.spread(1).and_then(|spread| spread.measured(5000)), Some(37_500_000));
+    // It falls silent.
+    scheduler.next(10_000);
+    assert_eq!(percent(&scheduler), 400);
+    end(&mut scheduler, 1, &['a', 'a', 'b', 'b'], 11_000);
+    assert!(congestion(&scheduler, "fast").is_infinite() && !scheduler.measures());
+    assert!(scheduler.clusters().remove(2).measured < 1.0);
+}
+
+#[test]
+fn a_job_that_names_more_than_it_sends_is_taken_at_its_word() {
+    let mut scheduler = scheduler();
+    start(&mut scheduler, 1, &["a", "b"], 75 * MBIT, 0);
+    talk(&mut scheduler, 1, 5 * 50 * MBIT);
+    scheduler.next(5000);
+    assert_eq!(percent(&scheduler), 100);
+    talk(&mut scheduler, 1, 5 * 350 * MBIT);
+    scheduler.next(10_000);
+    assert_eq!(percent(&scheduler), 50, "200 Mbit/s on average");
+    assert_eq!(scheduler.spread(1).map(|spread| spread.bandwidth), Some(75 * MBIT));
+}
+
+#[test]
+fn the_bandwidth_of_earlier_runs_counts_until_this_one_is_measured() {
+    let mut scheduler = scheduler();
+    start(&mut scheduler, 1, &["a", "b"], 0, 0);
+    scheduler.expect_run(1, 3000, 4000);
+    scheduler.expect_bandwidth(1, 150 * MBIT, 0);
+    assert_eq!(percent(&scheduler), 50);
+    assert_eq!(scheduler.spread(1).and_then(Spread::end), Some(6000 + 8000));
+    // What the job says itself takes precedence.
+    end(&mut scheduler, 1, &['a', 'a', 'b', 'b'], 1);
+    start(&mut scheduler, 2, &["a", "b"], 75 * MBIT, 1);
+    scheduler.expect_bandwidth(2, 150 * MBIT, 1);
+    assert_eq!(percent(&scheduler), 100);
+}

@@ -19,8 +19,8 @@ use super::tasks::{
     TaskStatus,
 };
 use super::turns::{
-    Activity, Asleep, Awake, Epoch, History, JoinTeam, NoticesTaken, Page, Receiver, Rows, Traffic, Turns,
-    Waiting,
+    Activity, Asleep, Awake, Epoch, History, JoinTeam, NoticesTaken, Page, Receiver, Rows, Traffic,
+    TrafficByHost, Turns, Waiting,
 };
 use super::*;
 use crate::body::BodyWriter;
@@ -426,6 +426,8 @@ fn what_only_this_system_says() {
     is(&Page { direct: true }, Tmx::Page.tag(), body().int(1));
     let receivers = vec![Receiver { tid: Tid::from_raw(0x40002), bytes: 1 << 32 | 9 }];
     is(&Traffic { receivers }, Tmx::Traffic.tag(), body().ints([1, 0x40002, 1, 9]));
+    let hosts = vec![Receiver { tid: HostIndex::MASTER.host_tid(), bytes: 7 }];
+    is(&TrafficByHost { hosts }, Tmx::TrafficByHost.tag(), body().ints([1, 0x40000, 0, 7]));
     is(&Activity { spin: 9, messages: 1 << 32, bytes: 7 }, Tmx::Activity.tag(), body().ints([9, 1, 0, 0, 7]));
     is(&Epoch { by: TASK, count: u32::MAX, origin: 2 }, Tmx::Epoch.tag(), body().ints([0x40001, -1, 2]));
     is(&NoticesTaken { count: 9 }, Tmx::NoticesTaken.tag(), body().int(9));

@@ -10,6 +10,7 @@
 //! | [`Asleep`], [`Awake`], [`Page`] | – | none |
 //! | [`Activity`] | int nanoseconds, int upper and int lower half of the messages, and of the bytes | none |
 //! | [`Traffic`] | int n, n × (int task, int upper and int lower half of the bytes) | none |
+//! | [`TrafficByHost`] | int n, n × (int host, int upper and int lower half of the bytes) | none |
 //! | [`Epoch`] | int task, int count, int host | none |
 //! | [`NoticesTaken`] | int count | none |
 
@@ -80,6 +81,12 @@ requests! {
         receivers: Vec<Receiver>,
     }
 
+    /// To which other hosts the caller has sent how much since it last said so: what its job asks of the network is measured.
+    TrafficByHost = Tmx::TrafficByHost; {
+        /// The hosts' daemons, at most [`TRAFFIC_RECEIVERS`].
+        hosts: Vec<Receiver>,
+    }
+
     /// The caller has been told another host's epoch on a direct route.
     Epoch = Tmx::Epoch; {
         /// By whom.
@@ -104,10 +111,10 @@ answers! {
     Rows => 0, RowsReport, |_| "the rows of the machine's matrix";
 }
 
-/// A task that messages were sent to.
+/// A task that messages were sent to, or all tasks of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receiver {
-    /// The task.
+    /// The task, or the host's daemon.
     pub tid: Tid,
     /// Bytes of the messages' bodies.
     pub bytes: u64,

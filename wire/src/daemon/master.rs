@@ -4,7 +4,7 @@ use super::RequestId;
 use super::moves::Attempt;
 use crate::blob::Blob;
 use crate::host_table::{HostEntry, HostTable};
-use crate::jobs::{JobAnswer, JobCall, JobId, Stamp, TaskOrder, TaskReport};
+use crate::jobs::{JobAnswer, JobCall, JobId, JobSent, Stamp, TaskOrder, TaskReport};
 use crate::tid::{HostIndex, Tid};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -55,6 +55,18 @@ pub enum ToMaster {
     TaskReports {
         /// In order.
         reports: Vec<TaskReport>,
+    },
+    /// What tasks of parallel jobs have sent to other hosts since this was said last.
+    JobTraffic {
+        /// By job and host.
+        sent: Vec<JobSent>,
+    },
+    /// Answers `MeasureLink`.
+    LinkMeasured {
+        /// The other host.
+        to: HostIndex,
+        /// Bits per second; `None`: it is no member.
+        bandwidth: Option<u64>,
     },
     /// A neighbour says nothing, and may be lost.
     HostSilent {
@@ -199,6 +211,11 @@ pub enum FromMaster {
     EndTasks {
         /// Which.
         job: JobId,
+    },
+    /// Measure how much can be sent to another host per second. One host at a time is told to.
+    MeasureLink {
+        /// The other host.
+        to: HostIndex,
     },
     /// Send the jobs that are on disk there.
     SendSavedJobs,

@@ -189,6 +189,15 @@ pub enum DaemonMsg {
     Load(LoadVector),
     /// From the master: loads of hosts that have changed.
     Loads(Vec<(HostIndex, LoadVector)>),
+    /// Bytes that mean nothing: the sender measures how long they take.
+    Probe {
+        /// The bytes.
+        load: Blob,
+        /// Whether the receiver is to answer.
+        last: bool,
+    },
+    /// The answer to the last of some `Probe`s.
+    ProbeHeard,
     /// To the master: the processes of the sender's host that take turns.
     Column(Column),
     /// From the master: tasks of a team, of those that can move, are to move to a host on which the matrix has places for them beside the rest of

@@ -5,7 +5,7 @@ mod orders;
 mod records;
 
 pub use calls::{JobAnswer, JobCall};
-pub use orders::{TaskEvent, TaskOrder, TaskReport};
+pub use orders::{JobSent, TaskEvent, TaskOrder, TaskReport};
 pub use records::{
     ClusterRecord, ClusterShare, Expected, HostCluster, JobRecord, JobState, LentRecord, QueueRecord,
     RunRecord, WantedList, WantedRecord,

@@ -1,7 +1,7 @@
 //! What the master and the hosts say to each other of the tasks of jobs.
 
 use super::{JobId, TaskProgram};
-use crate::tid::Tid;
+use crate::tid::{HostIndex, Tid};
 use serde::{Deserialize, Serialize};
 
 /// What the master has a host run: tasks of one job.
@@ -30,6 +30,17 @@ pub struct TaskReport {
     pub task: u32,
     /// What has happened.
     pub what: TaskEvent,
+}
+
+/// What the tasks of a job on the sender's host have sent to another host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobSent {
+    /// The job.
+    pub job: JobId,
+    /// The other host.
+    pub to: HostIndex,
+    /// Bytes of the messages' bodies.
+    pub bytes: u64,
 }
 
 /// What happens to a task.

@@ -122,8 +122,10 @@ pub struct RunRecord {
     pub clusters: Vec<ClusterShare>,
     /// When it ends by the model, in milliseconds since 1970; `None`: its run time is not known.
     pub predicted: Option<u64>,
-    /// Bits per second between two of its tasks.
+    /// Bits per second between two of its tasks, as its submission or earlier runs of its program say.
     pub bandwidth: u64,
+    /// The same, measured, while it spans clusters; `None`: it has not been.
+    pub measured: Option<u64>,
 }
 
 /// Tasks in a cluster.
@@ -180,8 +182,12 @@ pub struct HostCluster {
     pub factor: f64,
     /// Bandwidth of its link, in bits per second, if it is known.
     pub bandwidth: Option<u64>,
-    /// What running jobs ask of the link by the model, in bits per second.
+    /// Whether it was measured, as the hostfile does not say it.
+    pub is_bandwidth_measured: bool,
+    /// What running jobs ask of the link, in bits per second: of each what the model says, or what was measured if that is more.
     pub demand: f64,
+    /// What tasks of these jobs have sent over the link lately, in bits per second: the greater one of both directions.
+    pub measured: f64,
     /// `CF`, the bandwidth divided by the demand, if there are both. Below 1 the link is congested.
     pub congestion: Option<f64>,
 }

@@ -9,14 +9,15 @@ use pvm_wire::calls::hosts::AddHosts;
 use pvm_wire::calls::notify::NotifyRequest;
 use pvm_wire::calls::{Answer, Call, Request};
 use pvm_wire::codes::{CONTEXT_TM, EXTENSION_MAGIC, EXTENSION_VERSION, TASK_PROTOCOL, Tm};
-use pvm_wire::daemon::{DaemonMsg, FromMaster, ToMaster};
+use pvm_wire::daemon::{DaemonMsg, FromMaster, HostEntry, HostTable, ToMaster};
 use pvm_wire::encoding::XDR_WORD;
 use pvm_wire::message::Assembled;
 use pvm_wire::spawn::{SpawnRequest, flags};
 use pvm_wire::{FragmentHeader, HostIndex, Message, MessageHeader, Reassembler, Tid};
 use pvmd_core::Config;
-use pvmd_core::event::{Action, Attachment, ConnId, Cookie, Event};
+use pvmd_core::event::{Action, Attachment, ConnId, Cookie, Event, StartedHost};
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// A core, and what it wants done.
@@ -37,7 +38,36 @@ pub fn host(index: u32) -> HostIndex {
     HostIndex::new(index).expect("a host index")
 }
 
+/// A host `node{index}`, as tables of hosts have it.
+pub fn entry(index: u32) -> HostEntry {
+    let StartedHost { arch, signature, capability, task_limit, address } = started_host();
+    let address = (index > 1).then_some(address);
+    let name = format!("node{index}");
+    HostEntry { index: host(index), name, arch, speed: 1000, capability, task_limit, signature, address }
+}
+
+/// A table of such hosts.
+pub fn table(hosts: RangeInclusive<u32>) -> HostTable {
+    HostTable::of(&hosts.map(entry).collect::<Vec<_>>()).expect("a table")
+}
+
 impl Recorder {
+    /// Host 2 of three, which has just become a member.
+    pub fn slave() -> Self {
+        let mut r = Self::with(config(host(2)));
+        r.feed(Event::PeerLinked { host: HostIndex::MASTER });
+        r.order(FromMaster::TableUpdate {
+            serial: 1,
+            members: table(1..=1),
+            added: table(2..=3),
+            moved: Vec::new(),
+        });
+        r.order(FromMaster::TableCommit { serial: 1 });
+        assert!(matches!(r.asked_master(), ToMaster::TableAck { serial: 1, .. }));
+        r.nothing_else();
+        r
+    }
+
     /// A master.
     pub fn master() -> Self {
         Self::with(config(HostIndex::MASTER))

@@ -3,7 +3,6 @@
 use crate::Core;
 use crate::addresses::{PeerTo, ReplyTo};
 use crate::event::{Action, Attachment};
-use crate::flow::Source;
 use crate::holding::Piece;
 use crate::moves::{Departure, Freeze, PATIENCE, Refusal, Stage};
 use crate::spawn::{Node, SIGKILL};
@@ -285,12 +284,7 @@ impl Core {
         let Some(mut task) = self.tasks.remove(tid) else { return };
         self.out.timers.cancel(Timer::ExitGrace(tid));
         self.teams(|teams, tasks, at| teams.task_over(&task, tasks, at));
-        for conn in task.conn.into_iter().chain(task.channel) {
-            self.tasks.conns.remove(&conn);
-            self.tasks.flow.forget(Source::Conn(conn));
-            self.forget_waiters(conn);
-            self.out.act(Action::CloseTask { conn });
-        }
+        self.close_connections(&task);
         self.notifies.forget(tid);
         self.effects(|core, out| core.observers.forget(tid, out));
         self.exchange.unwatch(tid);

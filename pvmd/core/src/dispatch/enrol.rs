@@ -393,6 +393,16 @@ impl Core {
         self.end_task_with(tid, 0);
     }
 
+    /// Closes what a task that is here no more was reached by.
+    pub(crate) fn close_connections(&mut self, task: &Task) {
+        for conn in task.conn.into_iter().chain(task.channel) {
+            self.tasks.conns.remove(&conn);
+            self.tasks.flow.forget(Source::Conn(conn));
+            self.forget_waiters(conn);
+            self.out.act(Action::CloseTask { conn });
+        }
+    }
+
     /// The task is over: all subscribers are told, nothing of it stays. `status` is what `wait` said of it.
     pub(crate) fn end_task_with(&mut self, tid: Tid, status: i32) {
         if self.defers_end(tid, status) {
@@ -405,12 +415,7 @@ impl Core {
             self.out.timers.cancel(Timer::ExitGrace(tid));
         }
         self.teams(|teams, tasks, at| teams.task_over(&task, tasks, at));
-        for conn in task.conn.into_iter().chain(task.channel) {
-            self.tasks.conns.remove(&conn);
-            self.tasks.flow.forget(Source::Conn(conn));
-            self.forget_waiters(conn);
-            self.out.act(Action::CloseTask { conn });
-        }
+        self.close_connections(&task);
         self.leave(tid);
         self.forget_neighbours(tid, std::mem::take(&mut task.neighbours));
         self.clear_flow(tid);

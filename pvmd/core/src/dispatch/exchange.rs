@@ -94,6 +94,7 @@ impl Core {
             FromMaster::Moved { attempt, to } => self.on_moved(attempt, to),
             FromMaster::MovedTaskGone { tid } => self.on_moved_task_gone(tid),
             FromMaster::RunTasks(order) => self.on_run_tasks(*order),
+            FromMaster::MeasureLink { to } => self.on_measure_link(to),
             FromMaster::SendSavedJobs => self.out.act(Action::ReadSaved),
             FromMaster::EndTasks { job } => self.on_end_tasks(job),
             FromMaster::StopTasks { job, tasks } => self.on_stop_tasks(job, &tasks),

@@ -130,6 +130,7 @@ impl Core {
         self.room.heard(host);
         self.rows.gone(host);
         self.owners.gone(host);
+        self.probing_host_gone(host);
         self.end_tied_tasks(host);
         self.agents.tell_all(|_| AgentEvent::Gone(number(host)));
         self.home(|home, at| home.host_gone(host, at));

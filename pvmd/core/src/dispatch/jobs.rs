@@ -8,6 +8,7 @@ use crate::master::{Command, Moment, Urgency};
 use crate::spawn::{SIGKILL, SIGTERM, preset};
 use crate::tasks::{Origin, Report};
 use crate::timers::Timer;
+use pvm_wire::calls::turns::{Receiver, TrafficByHost};
 use pvm_wire::daemon::{Blob, MasterRequest, ToMaster};
 use pvm_wire::jobs::{JobCall, JobId, Stamp, TaskOrder, group_of};
 use pvm_wire::turn_rules::TurnRule;
@@ -16,6 +17,8 @@ use std::time::Duration;
 
 /// Bytes of jobs in one message, about.
 const PIECE: usize = 4 << 20;
+/// Between two reports of what tasks of jobs have sent.
+const TRAFFIC_APART: Duration = Duration::from_secs(1);
 /// A task that is to end has this time to put its affairs in order.
 const GRACE: Duration = Duration::from_secs(5);
 /// And this one if it has to leave the host to its owner.
@@ -233,14 +236,34 @@ impl Core {
         self.jobs.ended(task, status, self.now);
     }
 
+    /// A task says what it has sent to other hosts, which its job is measured by.
+    pub(crate) fn on_network_traffic(&mut self, tid: Tid, told: TrafficByHost) {
+        let Some(Report::Job(JobTask { job, .. })) = self.tasks.get(tid).map(|task| task.report) else {
+            return;
+        };
+        for Receiver { tid: daemon, bytes } in told.hosts {
+            let to = daemon.host().filter(|&to| to != self.config.index && self.hosts.contains(to));
+            if let Some(to) = to {
+                self.jobs.note_sent(job, to, bytes);
+            }
+        }
+    }
+
     /// Tells the master of tasks, unless it has been told just now. Whether it has.
     pub(crate) fn settle_jobs(&mut self) -> bool {
-        if !self.jobs.has_reports() || self.out.timers.is_set(Timer::JobReports) {
-            return false;
+        let reports = self.jobs.has_reports() && !self.out.timers.is_set(Timer::JobReports);
+        // Before the end of a task: what is said of a job that is over does not count.
+        let traffic = self.jobs.has_sent() && (reports || !self.out.timers.is_set(Timer::JobTraffic));
+        if traffic {
+            let sent = self.jobs.take_sent();
+            self.tell_master(ToMaster::JobTraffic { sent });
+            self.set_timer(TRAFFIC_APART, Timer::JobTraffic);
         }
-        let reports = self.jobs.take_reports();
-        self.tell_master(ToMaster::TaskReports { reports });
-        self.set_timer(tuned::JOB_REPORTS_APART, Timer::JobReports);
-        true
+        if reports {
+            let reports = self.jobs.take_reports();
+            self.tell_master(ToMaster::TaskReports { reports });
+            self.set_timer(tuned::JOB_REPORTS_APART, Timer::JobReports);
+        }
+        reports || traffic
     }
 }

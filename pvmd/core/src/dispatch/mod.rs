@@ -20,6 +20,7 @@ mod neighbours;
 mod output;
 mod owners;
 mod peers;
+mod probing;
 mod requests;
 mod routing;
 mod rows;

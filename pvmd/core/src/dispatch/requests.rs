@@ -26,7 +26,7 @@ use pvm_wire::calls::tasks::{
     Adopt, Adopted, Context, ListTasks, Multicast, SendSignal, SetSinks, SinkItem, TaskStatus,
 };
 use pvm_wire::calls::turns::{
-    Activity, Epoch, History, JoinTeam, NoticesTaken, Page, Traffic, Turns, Waiting,
+    Activity, Epoch, History, JoinTeam, NoticesTaken, Page, Traffic, TrafficByHost, Turns, Waiting,
 };
 use pvm_wire::codes::{BATCH_TAG, Sm, Tm, Tmx};
 use pvm_wire::daemon::{Blob, DaemonMsg, MasterRequest, PeerRequest, ToMaster};
@@ -122,6 +122,7 @@ impl Core {
             Tmx::Awake => self.teams(|teams, tasks, at| teams.on_sleep(tid, false, tasks, at)),
             Tmx::Activity => self.on_activity(tid, &Activity::decode(body)?),
             Tmx::Traffic => self.on_task_traffic(tid, Traffic::decode(body)?),
+            Tmx::TrafficByHost => self.on_network_traffic(tid, TrafficByHost::decode(body)?),
             Tmx::Epoch => {
                 let epoch = Epoch::decode(body)?;
                 self.teams(|teams, tasks, at| teams.on_told_epoch(tid, &epoch, tasks, at));

@@ -13,13 +13,13 @@ const CLUSTERS_MAX: usize = 1000;
 /// The option of a line that is about a link.
 const KEY: &str = "link";
 
-/// `link=NAME bw=BANDWIDTH`: the link between a cluster and the centre of the star.
+/// `link=NAME [bw=BANDWIDTH]`: the link between a cluster and the centre of the star.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
     /// The cluster.
     pub cluster: String,
-    /// Bits per second.
-    pub bandwidth: u64,
+    /// Bits per second; `None`: they are to be measured.
+    pub bandwidth: Option<u64>,
 }
 
 impl Link {
@@ -40,10 +40,7 @@ impl Link {
                 return Err("the bandwidth is given twice".to_owned());
             }
         }
-        match bandwidth {
-            Some(bandwidth) => Ok(Some(Self { cluster, bandwidth })),
-            None => Err(format!("`link={cluster}` has no bandwidth: write `link={cluster} bw=1Gbit`")),
-        }
+        Ok(Some(Self { cluster, bandwidth }))
     }
 }
 
@@ -110,8 +107,14 @@ impl Hostfile {
     pub fn clusters(&self) -> BTreeMap<String, Option<u64>> {
         let options = self.hosts.iter().map(|spec| &spec.options).chain([&self.defaults]);
         let named = options.filter_map(|options| options.cluster.clone()).map(|name| (name, None));
-        let links = self.links.iter().map(|link| (link.cluster.clone(), Some(link.bandwidth)));
+        let links = self.links.iter().map(|link| (link.cluster.clone(), link.bandwidth));
         named.chain(links).collect()
+    }
+
+    /// The clusters whose links are to be measured.
+    pub fn unmeasured_links(&self) -> BTreeSet<String> {
+        let unknown = self.links.iter().filter(|link| link.bandwidth.is_none());
+        unknown.map(|link| link.cluster.clone()).collect()
     }
 }
 
@@ -130,6 +133,9 @@ mod tests {
         assert_eq!(hostfile.clusters(), expected.map(|(name, bits)| (name.to_owned(), bits)).into());
         let without = Hostfile::parse("n1 cluster=a\n").expect("no mistakes").clusters();
         assert_eq!(without, [("a".to_owned(), None)].into());
+        assert!(hostfile.unmeasured_links().is_empty());
+        let open = Hostfile::parse("n1 cluster=a\nlink=a # somewhere\n").expect("no mistakes");
+        assert_eq!((open.clusters(), open.unmeasured_links()), (without, ["a".to_owned()].into()));
     }
 
     #[test]
@@ -143,7 +149,6 @@ mod tests {
             "line 1: `link=quick`: no host is in that cluster (`cluster=quick` of a host)"
         );
         assert_eq!(told("link=slow", "link=fast"), "line 7: the link of cluster fast is in line 1 already");
-        assert_eq!(told(" bw=1Gbit", ""), "line 1: `link=fast` has no bandwidth: write `link=fast bw=1Gbit`");
         assert_eq!(
             told("1Gbit", "1GB"),
             "line 1: `bw=1GB`: a bandwidth is 500kbit, 40Mbit, 1Gbit or 2.5Gbit"

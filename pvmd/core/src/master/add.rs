@@ -311,6 +311,7 @@ impl Master {
             self.jobs.ask_of_earlier(entry.index, &entry.name, out);
             self.members.insert(entry);
         }
+        self.jobs.measure_links(out);
         // The caller's answer comes after every daemon was told, and before the notifies of the next operation.
         let results: Vec<AddResult> = operation.stages.into_iter().map(Stage::into_result).collect();
         match operation.asker {

@@ -64,6 +64,7 @@ impl Master {
         self.groups.host_gone(host, places, out);
         self.moves.host_gone(host);
         self.jobs.host_gone(host);
+        self.jobs.measure_links(out);
         self.forget_table_ack(host, out);
     }
 

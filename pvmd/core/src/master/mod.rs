@@ -271,6 +271,8 @@ impl Master {
             // Tasks that end with the machine begin again with the next one.
             ToMaster::TaskReports { .. } if self.is_ending => {}
             ToMaster::TaskReports { reports } => self.jobs.note(host, reports),
+            ToMaster::JobTraffic { sent } => self.jobs.note_sent(host, sent),
+            ToMaster::LinkMeasured { to, bandwidth } => self.jobs.link_measured((host, to), bandwidth, out),
             ToMaster::HostSilent { host: other } => self.on_host_silent(host, other, out),
             ToMaster::LinkLost { host: other, has_ended, reason } => {
                 self.on_link_lost(host, other, has_ended, &reason, out);

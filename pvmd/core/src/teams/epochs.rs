@@ -88,7 +88,7 @@ impl Teams {
         }
     }
 
-    /// A message for a task has come from another host, or is about to come on a direct route.
+    /// A message for a task has come from another host.
     pub fn on_hint(&mut self, from: HostIndex, dst: Tid, tasks: &Tasks, at: &mut Decision<'_>) {
         if self.scheduler.is_shared()
             && let Some(task) = tasks.get(dst)
@@ -98,6 +98,13 @@ impl Teams {
         }
         if let Some(epoch) = self.peers.get(&from).and_then(|peer| peer.epoch) {
             self.arrived(dst, epoch, tasks, at);
+        }
+    }
+
+    /// Messages for these tasks are about to come from another host on direct routes.
+    pub fn on_hints(&mut self, from: HostIndex, dsts: &[Tid], tasks: &Tasks, at: &mut Decision<'_>) {
+        for &dst in dsts {
+            self.on_hint(from, dst, tasks, at);
         }
     }
 

@@ -20,7 +20,7 @@ pub(super) const VERSION: TableDefinition<'_, &str, u32> = TableDefinition::new(
 /// What is said of the machine beside its jobs, in the encoding of daemons, under an empty name.
 const STATE: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("machine");
 /// Changes with the encoding.
-pub(super) const CURRENT: u32 = 3;
+pub(super) const CURRENT: u32 = 4;
 
 /// What is to be written: jobs as they are now, or `None` for those that are forgotten.
 pub(super) type Changes = Vec<(u64, Option<Blob>)>;

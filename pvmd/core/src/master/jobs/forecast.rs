@@ -1,4 +1,5 @@
-//! When parallel jobs end by the model of co-allocation, and what their runs teach for the next ones of the same program.
+//! When parallel jobs end by the model of co-allocation, and what their runs teach for the next ones of the same program: how long it
+//! runs, and what its tasks send each other.
 //!
 //! `T_0` is the run time in the fastest cluster, `T_C` what is added when a job spans clusters whose links are free. A job's own figure
 //! takes precedence, then the mean of earlier runs of its program with as many tasks, then its time limit.
@@ -6,7 +7,8 @@
 use super::Jobs;
 use super::job::{Job, Run};
 use pvm_sched::queues::Spread;
-use pvm_wire::jobs::{ClusterShare, JobId, JobState, RunRecord, Tasks};
+use pvm_wire::HostIndex;
+use pvm_wire::jobs::{ClusterShare, JobId, JobSent, JobState, RunRecord, Tasks};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -23,6 +25,8 @@ pub(super) struct Measured {
     run: Option<u64>,
     /// `T_C`.
     communication: Option<u64>,
+    /// Bits per second between two tasks, of a run over several clusters.
+    bandwidth: Option<u64>,
 }
 
 /// A mean of the last values.
@@ -51,6 +55,7 @@ type Program = (OsString, u32);
 struct RunTime {
     run: Mean,
     communication: Mean,
+    bandwidth: Mean,
     /// When something was learnt last, counted in lessons.
     last: u64,
 }
@@ -77,6 +82,12 @@ impl RunTimes {
         time.last = self.lessons;
         measured.run.into_iter().for_each(|run| time.run.add(run));
         measured.communication.into_iter().for_each(|communication| time.communication.add(communication));
+        measured.bandwidth.into_iter().for_each(|bandwidth| time.bandwidth.add(bandwidth));
+    }
+
+    /// Bits per second between two tasks, as earlier runs had them.
+    fn bandwidth(&self, job: &Job) -> Option<u64> {
+        self.known.get(&program(job))?.bandwidth.get()
     }
 
     /// `T_0` and `T_C`, as far as they are known.
@@ -89,17 +100,15 @@ impl RunTimes {
     /// What a run has taught that has lasted this long, in milliseconds.
     fn measure(&self, job: &Job, spread: &Spread, lasted: u64, now: u64) -> Measured {
         let (run, _) = self.of(job);
-        match run.filter(|_| spread.spans()) {
-            // What is beyond the execution time was communication, on links that were as free as their mean flex factor says.
-            Some(run) => {
-                let beyond = (lasted as f64 - run as f64 * spread.factor).max(0.0);
-                let communication = Some((beyond * spread.mean_flex(now)).round() as u64);
-                Measured { run: None, communication }
-            }
-            None => {
-                Measured { run: Some((lasted as f64 / spread.factor).round() as u64), communication: None }
-            }
-        }
+        let bandwidth = spread.measured(now);
+        let Some(run) = run.filter(|_| spread.spans()) else {
+            let run = Some((lasted as f64 / spread.factor).round() as u64);
+            return Measured { run, communication: None, bandwidth };
+        };
+        // What is beyond the execution time was communication, on links that were as free as their mean flex factor says.
+        let beyond = (lasted as f64 - run as f64 * spread.factor).max(0.0);
+        let communication = Some((beyond * spread.mean_flex(now)).round() as u64);
+        Measured { run: None, communication, bandwidth }
     }
 }
 
@@ -120,6 +129,16 @@ impl Jobs {
         // A limit is the only word on how long it may take.
         if let Some(run) = run.or(job.request.program.time) {
             self.scheduler.expect_run(id.0, run, communication.unwrap_or(0));
+        }
+        if let Some(bandwidth) = self.run_times.bandwidth(job) {
+            self.scheduler.expect_bandwidth(id.0, bandwidth, self.now);
+        }
+    }
+
+    /// Tasks of jobs on a host say what they have sent to others.
+    pub fn note_sent(&mut self, host: HostIndex, sent: Vec<JobSent>) {
+        for JobSent { job, to, bytes } in sent {
+            self.scheduler.note_sent(job.0, (host, to), bytes);
         }
     }
 
@@ -149,7 +168,10 @@ impl Jobs {
         }
         let Run { shares, predicted, .. } = &job.run;
         let predicted = self.predicted(job).or(*predicted);
-        RunRecord { clusters: shares.clone(), predicted, bandwidth: job.demand.bandwidth }
+        let spread = self.scheduler.spread(job.id.0);
+        let measured = spread.map_or(job.run.measured.bandwidth, |spread| spread.measured(self.now));
+        let bandwidth = spread.map_or(job.demand.bandwidth, |spread| spread.bandwidth);
+        RunRecord { clusters: shares.clone(), predicted, bandwidth, measured }
     }
 
     /// What the jobs that are on disk have taught.

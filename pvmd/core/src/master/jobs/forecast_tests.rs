@@ -167,7 +167,7 @@ fn what_was_learnt_is_known_after_a_restart() {
 #[test]
 fn no_more_programs_are_kept_than_may_be() {
     let mut times = RunTimes::default();
-    let measured = Measured { run: Some(7), communication: None };
+    let measured = Measured { run: Some(7), ..Measured::default() };
     for n in 0..PROGRAMS_MAX as u32 + 3 {
         times.learn(("/bin/solve".into(), n), measured);
         times.learn(("/bin/solve".into(), 0), measured);
@@ -202,4 +202,24 @@ fn expectations_of_arrays_and_impossible_bandwidths_are_refused() {
     let expectation = Expectation { bandwidth: u64::MAX, ..Expectation::default() };
     let told = jobs.admit(&JobRequest { expectation, ..request(2, &[]) }, second()).expect_err("a refusal");
     assert!(told.contains("1000000000000 bit/s at most"), "{told}");
+}
+
+#[test]
+fn what_tasks_were_measured_to_send_is_kept_for_the_next_run() {
+    let mut jobs = jobs();
+    let first = begun(&mut jobs, request(8, &[]), 1000);
+    let run = |jobs: &Jobs, id| jobs.run_record(&jobs.all[&id]);
+    assert_eq!((run(&jobs, first).bandwidth, run(&jobs, first).clusters.len()), (0, 2));
+    // In 10 s 200 Mbit between the clusters, each of which has half of the 8 tasks: 2 · 4 · 4 / 7 pairs.
+    for (host, to) in [(HostIndex::MASTER, second()), (second(), HostIndex::MASTER)] {
+        jobs.note_sent(host, vec![JobSent { job: first, to, bytes: 12_500_000 }]);
+    }
+    end(&mut jobs, first, 0, 11_000);
+    assert_eq!(run(&jobs, first).measured, Some(4_375_000));
+    let next = begun(&mut jobs, request(8, &[]), 20_000);
+    assert_eq!((run(&jobs, next).bandwidth, run(&jobs, next).measured), (4_375_000, None));
+    end(&mut jobs, next, 256, 21_000);
+    let expectation = Expectation { bandwidth: 40_000_000, ..Expectation::default() };
+    let told = begun(&mut jobs, JobRequest { expectation, ..request(8, &[]) }, 30_000);
+    assert_eq!(run(&jobs, told).bandwidth, 40_000_000, "its own word takes precedence");
 }

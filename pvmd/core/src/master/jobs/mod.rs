@@ -11,6 +11,7 @@ mod disk;
 mod earlier;
 mod forecast;
 mod job;
+mod links;
 mod numbers;
 mod peers;
 mod step;
@@ -24,8 +25,9 @@ pub(crate) use disk::Urgency;
 use earlier::Earlier;
 use forecast::RunTimes;
 use job::Job;
+use links::Links;
 use peers::Pending;
-use pvm_sched::queues::{Configuration, Host, LOOK, Rules, Scheduler};
+use pvm_sched::queues::{Configuration, Host, LOOK, METER_WINDOW, Rules, Scheduler};
 use pvm_wire::HostIndex;
 use pvm_wire::daemon::{FromMaster, HostEntry, MasterReply};
 use pvm_wire::jobs::{JobAnswer, JobId, JobState, TaskReport};
@@ -69,6 +71,8 @@ pub(super) struct Jobs {
     stopped: BTreeSet<(JobId, u32)>,
     /// What is known of the run times of programs.
     run_times: RunTimes,
+    /// Links whose bandwidths are measured.
+    links: Links,
     /// Slots of hosts that are members, or are to be.
     slots: BTreeMap<HostIndex, u32>,
     /// Callers of `Wait`, and the jobs whose end they wait for.
@@ -109,6 +113,7 @@ impl Jobs {
             doomed: BTreeSet::new(),
             stopped: BTreeSet::new(),
             run_times: RunTimes::default(),
+            links: Links::new(config.hostfile.unmeasured_links()),
             slots: BTreeMap::new(),
             waiters: Vec::new(),
             reloading: Vec::new(),
@@ -202,6 +207,7 @@ impl Jobs {
     pub fn host_joined(&mut self, entry: &HostEntry, cluster: Option<String>) {
         let slots = self.slots.get(&entry.index).copied().unwrap_or(1);
         let HostEntry { index, name, arch, capability, .. } = entry.clone();
+        self.links.host_joined(index, cluster.clone());
         self.scheduler.host_joined(index, Host { name, arch, capability, slots, cluster });
         self.is_due |= !self.scheduler.is_empty();
     }
@@ -209,6 +215,7 @@ impl Jobs {
     /// A host is out. What it runs has to run again when it has ended there: it may be cut off, and not know that it is out.
     pub fn host_gone(&mut self, host: HostIndex) {
         self.slots.remove(&host);
+        self.links.host_gone(host);
         self.scheduler.host_gone(host);
         self.waiters.retain(|(to, _)| to.host != host);
         self.reloading.retain(|to| to.host != host);
@@ -359,6 +366,7 @@ impl Master {
     pub fn look_at_jobs_after(&self) -> Option<Duration> {
         match () {
             () if !self.jobs.lost.is_empty() => Some(LOST_LOOK),
+            () if self.jobs.scheduler.measures() => Some(METER_WINDOW),
             () if self.jobs.scheduler.waiting() > 0 || self.jobs.scheduler.expects() => Some(LOOK),
             () => None,
         }

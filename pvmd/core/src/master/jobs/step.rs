@@ -6,10 +6,11 @@ use super::{HISTORY, Job, Jobs, answer, end_tasks};
 use crate::effect::{Effect, Effects};
 use crate::master::Moment;
 use pvm_sched::policy::Policy;
+use pvm_sched::queues::Spread;
 use pvm_wire::HostIndex;
 use pvm_wire::daemon::FromMaster;
 use pvm_wire::jobs::{JobId, JobState, TaskEvent, TaskReport, Tasks};
-use pvm_wire::spawn::{POLICY_VARIABLE, entry, split_entry};
+use pvm_wire::spawn::{NETWORK_VARIABLE, POLICY_VARIABLE, entry, split_entry};
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsString;
 use tracing::info;
@@ -115,11 +116,15 @@ impl Jobs {
             let Some(job) = self.all.get_mut(&id) else { continue };
             let policy = self.scheduler.policy_of(id.0);
             job.set_turns(self.scheduler.turns_of(id.0));
+            let spans = self.scheduler.spread(id.0).is_some_and(Spread::spans);
             self.changed.insert(id);
             for ((host, count), name) in start.parts.into_iter().zip(names) {
                 let mut order = job.give(host, &name, count, self.now);
                 if let Some(policy) = policy {
                     preset_policy(&mut order.program.env, policy);
+                }
+                if spans {
+                    order.program.env.push(entry(NETWORK_VARIABLE, "1"));
                 }
                 out.push(Effect::Order(host, FromMaster::RunTasks(Box::new(order))));
             }
