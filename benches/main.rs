@@ -16,6 +16,7 @@ fn main() -> ExitCode {
         jobs: Path::new(env!("CARGO_BIN_EXE_pvm-bench-jobs")),
         moves: Path::new(env!("CARGO_BIN_EXE_pvm-bench-moves")),
         dasic: Path::new(env!("CARGO_BIN_EXE_pvm-bench-dasic")),
+        coallocation: Path::new(env!("CARGO_BIN_EXE_pvm-bench-coallocation")),
     };
     match cli::run(&Cli::parse(), programs) {
         Ok(()) => ExitCode::SUCCESS,

@@ -89,7 +89,7 @@ Examples:
   cargo bench -p benches -- scale                          what 8 to 256 hosts cost, about ten minutes
   cargo bench -p benches -- policies --docs                all placement policies, about ten minutes
   cargo bench -p benches -- jobs jobs-waiting              jobs of the queues, with HyperQueue for comparison
-  cargo bench -p benches -- live --docs                    the simulator beside daemons, about four minutes
+  cargo bench -p benches -- live --docs                    the simulator beside daemons, about an hour
   cargo bench -p benches -- tune RING_TURN 8 256           values of a constant of docs/constants.md
 
 A ratio ours:X is our median over that of X. How to read the rest: docs/benchmarks.md.";

@@ -57,6 +57,8 @@ pub struct Programs<'p> {
     pub moves: &'p Path,
     /// Teams on workstations.
     pub dasic: &'p Path,
+    /// Parallel jobs over clusters.
+    pub coallocation: &'p Path,
 }
 
 /// Requirements of some parts.

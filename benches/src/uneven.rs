@@ -2,15 +2,12 @@
 
 use crate::lab::words;
 use crate::part::Ask;
+use crate::quota::Group;
 use anyhow::{Context, Result};
 use pvm_tests::machine::{Machine, Plan};
 use pvm_tests::{Installation, Network, peers};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command};
-
-/// Where control groups are that have a quota of the processor's time.
-const CONTROLLER: &str = "/sys/fs/cgroup/cpu";
 
 /// Cores that the hosts have, the master's first; together less than this machine has.
 const CORES: [f64; 3] = [0.8, 0.4, 0.2];
@@ -30,9 +27,6 @@ pub struct Uneven {
     groups: Vec<Group>,
 }
 
-/// A control group, which goes when it is dropped.
-struct Group(PathBuf);
-
 impl Uneven {
     /// Starts them; `None` (with a line that says so) where there are no control groups to be had.
     pub fn open(
@@ -41,7 +35,9 @@ impl Uneven {
         program: &Path,
         folder: &Path,
     ) -> Result<Option<Self>> {
-        let Ok(groups) = (0..CORES.len()).map(Group::new).collect::<Result<Vec<_>>>() else {
+        let groups =
+            CORES.iter().enumerate().map(|(index, &cores)| Group::new(&index.to_string(), cores, PERIOD));
+        let Ok(groups) = groups.collect::<Result<Vec<_>>>() else {
             peers::unchecked("hosts of unequal speed", "no control groups can be made in /sys/fs/cgroup/cpu");
             return Ok(None);
         };
@@ -79,7 +75,7 @@ impl Uneven {
 
     fn batch_on(&self, machine: &Machine, how: &str, shape: &str, is_disturbed: bool, ask: Ask) -> Command {
         let group = self.groups.first().filter(|_| is_disturbed);
-        let disturbed = group.map_or_else(|| "-".into(), |group| from_any_namespace(&group.0));
+        let disturbed = group.map_or_else(|| "-".into(), |group| from_any_namespace(group.path()));
         let mut command = machine.command(&self.program);
         command.args([how, shape, &speed()]).arg(disturbed).arg(&self.numbers).args(words(ask.xs));
         command
@@ -120,33 +116,4 @@ fn from_any_namespace(path: &Path) -> PathBuf {
 /// Of all hosts together, in cores.
 fn speed() -> String {
     CORES.iter().sum::<f64>().to_string()
-}
-
-impl Group {
-    fn new(index: usize) -> Result<Self> {
-        let group = Self(Path::new(CONTROLLER).join(format!("pvm-bench-{}-{index}", process::id())));
-        fs::create_dir(&group.0)?;
-        group.set("cpu.cfs_period_us", PERIOD)?;
-        group.set("cpu.cfs_quota_us", PERIOD * CORES.get(index).copied().unwrap_or(1.0))?;
-        // Other programs on this machine take little of it.
-        group.set("cpu.shares", 100_000.0)?;
-        Ok(group)
-    }
-
-    fn set(&self, name: &str, value: f64) -> Result<()> {
-        let path = self.0.join(name);
-        fs::write(&path, (value as u64).to_string()).with_context(|| path.display().to_string())
-    }
-
-    fn take(&self, pid: i32) -> Result<()> {
-        let path = self.0.join("cgroup.procs");
-        fs::write(&path, pid.to_string()).with_context(|| path.display().to_string())
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        // A group with processes that are still ending stays.
-        let _ = fs::remove_dir(&self.0);
-    }
 }

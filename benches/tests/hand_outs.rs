@@ -7,7 +7,7 @@ use pvm_tests::Installation;
 use pvm_wire::batch::Application;
 use std::path::Path;
 
-const PROGRAMS: [&str; 8] = [
+const PROGRAMS: [&str; 9] = [
     env!("CARGO_BIN_EXE_pvm-bench-rust"),
     env!("CARGO_BIN_EXE_pvm-bench-makespan"),
     env!("CARGO_BIN_EXE_pvm-bench-pulling"),
@@ -16,6 +16,7 @@ const PROGRAMS: [&str; 8] = [
     env!("CARGO_BIN_EXE_pvm-bench-jobs"),
     env!("CARGO_BIN_EXE_pvm-bench-moves"),
     env!("CARGO_BIN_EXE_pvm-bench-dasic"),
+    env!("CARGO_BIN_EXE_pvm-bench-coallocation"),
 ];
 
 fn workload(slots: u32, seed: u64) -> Workload {
@@ -25,8 +26,8 @@ fn workload(slots: u32, seed: u64) -> Workload {
 
 /// Runs batches and plays what their nodes have asked to the simulator's nodes and manager.
 fn compare(slots: u32) -> u64 {
-    let [rust, makespan, pulling, manager, scale, jobs, moves, dasic] = PROGRAMS.map(Path::new);
-    let programs = Programs { rust, makespan, pulling, manager, scale, jobs, moves, dasic };
+    let [rust, makespan, pulling, manager, scale, jobs, moves, dasic, coallocation] = PROGRAMS.map(Path::new);
+    let programs = Programs { rust, makespan, pulling, manager, scale, jobs, moves, dasic, coallocation };
     let Some(ours) = Installation::ours_only("hand-outs as they are simulated") else { return 0 };
     let hosts = Hosts::start(&ours, programs, &workload(slots, 0)).expect("hosts");
     let mut filled = 0;

@@ -148,14 +148,28 @@ impl Network {
 
     /// Limits what a host can send, and what can be sent to it: a rate for tc(8), such as `20mbit`.
     pub fn limit(&self, index: usize, rate: &str) {
-        // A queue of a tenth of a second, as links of that speed have.
-        let filter = ["root", "tbf", "rate", rate, "burst", "16kb", "latency", "100ms"];
         for (namespace, device) in
             [(&self.hub, format!("v{index}")), (&self.hosts[index].namespace, "eth0".to_owned())]
         {
-            let mut command = namespace.command(Path::new("tc"));
-            run(command.args(["qdisc", "replace", "dev", &device]).args(filter));
+            // A queue of a tenth of a second, as links of that speed have.
+            let words = format!("qdisc replace dev {device} root tbf rate {rate} burst 16kb latency 100ms");
+            namespace.tries("tc", &words).unwrap_or_else(|reason| panic!("{reason}"));
         }
+    }
+
+    /// Limits what connections (TCP) carry from and to a host, in bits per second each way, by token buckets at both ends of its cable. What
+    /// has to wait waits in line, and nothing is thrown away. Datagrams, by which daemons talk, pass by. What `tc` or `ip` says if it cannot be.
+    pub fn limit_connections(&self, index: usize, bits: u64) -> Result<(), String> {
+        let Host { namespace, .. } = &self.hosts[index];
+        self.hub.limit_connections(&format!("v{index}"), bits)?;
+        namespace.limit_connections("eth0", bits)?;
+        // A packet of 64 KiB at once would fill a slow link for long.
+        namespace.tries("ip", "link set eth0 gso_max_segs 1 gso_max_size 1500")?;
+        // Packets that wait in line for long are not lost.
+        let own = address(index);
+        let route =
+            format!("route change 10.77.0.0/24 dev eth0 proto kernel scope link src {own} rto_min 3s");
+        namespace.tries("ip", &route)
     }
 
     /// Kills what runs on a host, its sshd excepted: what ssh has started, and the sessions in which it runs. New ones can begin.
@@ -301,6 +315,28 @@ impl Namespace {
 
     fn ip(&self, words: &str) {
         run(Command::new("ip").args(["-n", &self.name]).args(words.split_whitespace()));
+    }
+
+    /// What `ip` or `tc` does in it; its message if it fails.
+    fn tries(&self, program: &str, words: &str) -> Result<(), String> {
+        let mut command = Command::new(program);
+        command.args(["-n", &self.name]).args(words.split_whitespace());
+        let output = command.output().map_err(|error| format!("cannot start {program}: {error}"))?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        if output.status.success() { Ok(()) } else { Err(format!("{program} {words}: {}", said.trim())) }
+    }
+
+    /// Limits what connections send by a device.
+    fn limit_connections(&self, device: &str, bits: u64) -> Result<(), String> {
+        let tc = |words: &str| self.tries("tc", words);
+        tc(&format!("qdisc replace dev {device} root handle 1: htb default 10 r2q 1000"))?;
+        tc(&format!("class replace dev {device} parent 1: classid 1:10 htb rate 10gbit quantum 60000"))?;
+        let bucket = format!("rate {bits}bit ceil {bits}bit burst 6kb cburst 6kb quantum 3000");
+        tc(&format!("class replace dev {device} parent 1: classid 1:20 htb {bucket}"))?;
+        tc(&format!("qdisc replace dev {device} parent 1:20 handle 20: pfifo limit 100000"))?;
+        tc(&format!(
+            "filter replace dev {device} parent 1: protocol ip u32 match ip protocol 6 0xff flowid 1:20"
+        ))
     }
 
     /// The processes in it.

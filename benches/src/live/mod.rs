@@ -4,6 +4,7 @@
 //! itself. Nothing is fitted to what is compared.
 
 pub mod batch;
+pub mod coallocation;
 pub mod comparison;
 pub mod jobs;
 pub mod page;
@@ -16,6 +17,7 @@ pub mod trace;
 use crate::lab::Programs;
 use crate::part::Session;
 use anyhow::{Result, ensure};
+use coallocation::Curves;
 use comparison::Comparison;
 use page::Shown;
 use pvm_sim::report::Report;
@@ -38,6 +40,8 @@ pub struct Found {
     pub comparisons: Vec<Comparison>,
     /// Jobs of workloads.
     pub traces: Vec<Trace>,
+    /// Jobs over clusters.
+    pub curves: Vec<Curves>,
 }
 
 impl Found {
@@ -47,13 +51,15 @@ impl Found {
         if !self.traces.is_empty() {
             reports.push((jobs::report(&self.traces), String::new()));
         }
+        reports.extend(self.curves.iter().map(|curves| (curves.report(), String::new())));
         reports
     }
 
     /// As the page has it.
     pub fn shown(&self) -> Vec<Shown> {
         let traces = (!self.traces.is_empty()).then(|| jobs::shown(&self.traces));
-        self.comparisons.iter().map(Comparison::shown).chain(traces).collect()
+        let curves = self.curves.iter().flat_map(Curves::shown);
+        self.comparisons.iter().map(Comparison::shown).chain(traces).chain(curves).collect()
     }
 }
 
@@ -87,9 +93,15 @@ pub fn measure(
         let Some(found) = jobs::measure(ours, programs, (rounds, quick), session)? else { return Ok(None) };
         all.traces.extend(found);
     }
-    let names = [pulling::NAME, policies::NAME, teams::NAME, jobs::NAME].join(", ");
+    if is_chosen(coallocation::NAME) {
+        let Some(found) = coallocation::measure(ours, programs, (rounds, quick), session)? else {
+            return Ok(None);
+        };
+        all.curves.extend(found);
+    }
+    let names = [pulling::NAME, policies::NAME, teams::NAME, jobs::NAME, coallocation::NAME].join(", ");
     ensure!(
-        !(all.comparisons.is_empty() && all.traces.is_empty()),
+        !(all.comparisons.is_empty() && all.traces.is_empty() && all.curves.is_empty()),
         "nothing of {NAME} was measured; there are {names}"
     );
     Ok(Some(all))

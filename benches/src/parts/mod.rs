@@ -46,7 +46,10 @@ pub const CHOICES: [(&str, &str); 25] = [
         "start, idle daemons, spawns and a loss with 8 to 256 hosts: -8, -32, -64, -128, -256; only if named",
     ),
     (policies::NAME, "all placement policies on 3, 8 and 64 local hosts: -3, -8, -64; only if named"),
-    (live::NAME, "daemons beside the simulator: -pulling, -policies, -epochs, -jobs; only if named"),
+    (
+        live::NAME,
+        "daemons beside the simulator: -pulling, -policies, -epochs, -jobs, -coallocation; only if named",
+    ),
 ];
 
 /// All parts that one of these words chooses; without a word, all.
