@@ -113,6 +113,11 @@ impl Timers {
         self.set.values().any(|other| *other == timer)
     }
 
+    /// Whether it is set, and due by then.
+    pub fn is_due_by(&self, when: Now, timer: Timer) -> bool {
+        self.set.iter().any(|(&(due, _), &other)| other == timer && due <= when)
+    }
+
     /// A line for each, for people.
     pub fn write_state(&self, out: &mut String, now: Now) -> fmt::Result {
         for (&(when, _), timer) in &self.set {

@@ -2,6 +2,7 @@ use super::super::{Host, Queue, Reason, Rules, Scheduler, Start, Stop};
 use super::*;
 use crate::coallocation::Strategy;
 use proptest::prelude::*;
+use pvm_wire::tuned;
 
 /// Host, its cluster, its slots, and the capability of each of them.
 const HOSTS: [(char, &str, u32, f64); 5] = [
@@ -250,4 +251,45 @@ proptest! {
         };
         prop_assert_eq!(run(true), run(false));
     }
+}
+
+#[test]
+fn a_job_that_would_span_clusters_waits_for_one_that_is_ending() {
+    let mut scheduler = scheduler(Strategy::Bfnp);
+    for (id, width) in [(1, 8), (2, 6), (3, 4), (4, 8)] {
+        submit(&mut scheduler, id, "by", &demand(width));
+    }
+    assert_eq!(scheduler.next(0).len(), 3, "each has a cluster");
+    let mut end = |id, host, count, now| {
+        let mut started = Vec::new();
+        for _ in 0..count {
+            assert!(started.is_empty(), "{started:?}");
+            scheduler.task_ended(id, host, None, false, now);
+            started = scheduler.next(now);
+        }
+        started
+    };
+    assert_eq!(end(2, 'c', 6, 1000), []);
+    // Its other tasks in the south are about to end.
+    assert_eq!(end(1, 'd', 4, 2000), []);
+    assert_eq!(end(1, 'e', 4, 2005), [Start { job: 4, parts: vec![('d', 4), ('e', 4)] }]);
+}
+
+#[test]
+fn it_does_not_wait_for_tasks_that_do_not_end() {
+    let mut scheduler = scheduler(Strategy::Bfnp);
+    for (id, width) in [(1, 8), (2, 6), (3, 4), (4, 8)] {
+        submit(&mut scheduler, id, "by", &demand(width));
+    }
+    scheduler.next(0);
+    for (id, host, count) in [(2, 'c', 6), (1, 'd', 2)] {
+        for _ in 0..count {
+            scheduler.task_ended(id, host, None, false, 1000);
+        }
+    }
+    let within = tuned::JOB_ENDING.as_millis() as u64;
+    assert!(scheduler.next(1000).is_empty() && scheduler.is_any_ending(1000));
+    assert!(scheduler.next(999 + within).is_empty());
+    assert!(!scheduler.is_any_ending(1000 + within));
+    assert_eq!(scheduler.next(1000 + within), [Start { job: 4, parts: vec![('c', 6), ('d', 2)] }]);
 }

@@ -1,5 +1,6 @@
 //! The decision: which tasks start now, and where.
 
+use super::clusters::Placing;
 use super::fit::{Part, Reservation, Slots, divided};
 use super::hosts::Node;
 use super::order::{Line, Owner, Rank};
@@ -115,6 +116,9 @@ impl<H: Copy + Ord> Scheduler<H> {
                 let placing = self.placing(width, &job.demand, queue);
                 let Some(held) = reserved else {
                     let parts = placing.place(&slots);
+                    if parts.as_ref().is_some_and(|parts| self.waits_for_slots(&placing, parts, now)) {
+                        return Vec::new();
+                    }
                     if parts.is_none() {
                         let held = Reservation::new(slots, &placing, self.room_by_ends(now));
                         *reserved = held.map(|held| held.leaving(&shut));
@@ -170,6 +174,19 @@ impl<H: Copy + Ord> Scheduler<H> {
             (end, host, (count - stops) * slots(id))
         });
         ending.chain(stopping).chain(others)
+    }
+
+    /// Whether a job that would span clusters waits, as another one is about to leave all of its slots: the ends of its tasks are reported
+    /// one by one, and what takes each slot at once would come to be in all clusters.
+    fn waits_for_slots(&self, placing: &Placing<H>, parts: &[(H, u32)], now: u64) -> bool {
+        let mut clusters = parts.iter().map(|&(host, _)| placing.site(host));
+        let first = clusters.next();
+        clusters.any(|other| Some(other) != first) && self.is_any_ending(now)
+    }
+
+    /// Whether the rest of any parallel job is expected to end at once.
+    pub fn is_any_ending(&self, now: u64) -> bool {
+        self.ending.keys().any(|&id| self.is_ending(id, now))
     }
 
     /// Whether the rest of a parallel job is expected to end at once, as some of its tasks just have.

@@ -48,7 +48,10 @@ impl Core {
             }
             _ => {}
         }
-        if let Some(look) = look.filter(|_| !self.out.timers.is_set(Timer::AdvanceJobs)) {
+        if let Some(look) = look
+            && !self.out.timers.is_due_by(self.now + look, Timer::AdvanceJobs)
+        {
+            self.out.timers.cancel(Timer::AdvanceJobs);
             self.set_timer(look, Timer::AdvanceJobs);
         }
     }

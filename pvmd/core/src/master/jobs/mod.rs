@@ -28,9 +28,9 @@ use job::Job;
 use links::Links;
 use peers::Pending;
 use pvm_sched::queues::{Configuration, Host, LOOK, METER_WINDOW, Rules, Scheduler};
-use pvm_wire::HostIndex;
 use pvm_wire::daemon::{FromMaster, HostEntry, MasterReply};
 use pvm_wire::jobs::{JobAnswer, JobId, JobState, TaskReport};
+use pvm_wire::{HostIndex, tuned};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -366,6 +366,10 @@ impl Master {
     pub fn look_at_jobs_after(&self) -> Option<Duration> {
         match () {
             () if !self.jobs.lost.is_empty() => Some(LOST_LOOK),
+            // A job that waits for the rest of another one does so no longer.
+            () if self.jobs.scheduler.waiting() > 0 && self.jobs.scheduler.is_any_ending(self.jobs.now) => {
+                Some(tuned::JOB_ENDING)
+            }
             () if self.jobs.scheduler.measures() => Some(METER_WINDOW),
             () if self.jobs.scheduler.waiting() > 0 || self.jobs.scheduler.expects() => Some(LOOK),
             () => None,
