@@ -98,9 +98,9 @@ impl<H: Copy + Ord> Scheduler<H> {
         self.links = links;
     }
 
-    /// The bandwidth of a cluster's link has been measured, in bits per second.
+    /// The bandwidth of a cluster's link has been measured, in bits per second; with none at all the model would divide by 0.
     pub fn note_bandwidth(&mut self, cluster: &str, bandwidth: u64, now: u64) {
-        self.links.insert(cluster.to_owned(), Some(bandwidth));
+        self.links.insert(cluster.to_owned(), Some(bandwidth.max(1)));
         self.measured_links.insert(cluster.to_owned());
         self.load_links(now);
     }

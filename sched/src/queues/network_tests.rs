@@ -166,3 +166,14 @@ fn the_bandwidth_of_earlier_runs_counts_until_this_one_is_measured() {
     scheduler.expect_bandwidth(2, 150 * MBIT, 1);
     assert_eq!(percent(&scheduler), 100);
 }
+
+#[test]
+fn a_link_on_which_nothing_could_be_measured_is_only_very_narrow() {
+    let mut scheduler = scheduler();
+    start(&mut scheduler, 1, &["a", "b"], 75 * MBIT, 0);
+    scheduler.expect_run(1, 3000, 4000);
+    scheduler.note_bandwidth("fast", 0, 1000);
+    let link = scheduler.clusters().remove(2);
+    assert!((link.bandwidth, link.is_bandwidth_measured) == (Some(1), true));
+    assert!(scheduler.spread(1).and_then(Spread::end) > Some(1_000_000));
+}
