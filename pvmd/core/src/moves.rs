@@ -152,6 +152,11 @@ impl Moves {
         self.arrivals.get_mut(&attempt.tid).filter(|arrival| arrival.attempt == attempt)
     }
 
+    /// Whether a task is to live here, if the master says so.
+    pub fn is_coming(&self, tid: Tid) -> bool {
+        self.arrivals.get(&tid).is_some_and(|arrival| arrival.way != Way::Here)
+    }
+
     /// Moves under way.
     pub fn len(&self) -> usize {
         self.departures.len() + self.arrivals.len()

@@ -73,9 +73,10 @@ impl Core {
 
     /// Another daemon has subscribers to one of our tasks.
     pub(crate) fn on_watch_task(&mut self, from: HostIndex, tid: Tid) {
-        // One that has moved is watched where it lives, when that host hears of it.
-        let is_here = self.is_here(tid) || !self.hosts.lives_here(tid);
-        self.effects(|core, out| core.notifies.on_watch_task(from, tid, is_here, out));
+        // Until the master says that a task is over that has moved on, the other daemon may not have heard where it went.
+        let has_moved_on = self.hosts.places.has(tid) && !self.hosts.lives_here(tid);
+        let is_there = self.is_here(tid) || self.moves.is_coming(tid) || has_moved_on;
+        self.effects(|core, out| core.notifies.on_watch_task(from, tid, is_there, out));
     }
 
     /// A task has ended, here or elsewhere.

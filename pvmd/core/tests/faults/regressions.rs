@@ -502,3 +502,23 @@ fn a_host_without_teams_needs_no_clock_of_a_new_master() {
     ];
     check_large(623, 5, true, 5, Some(1), 256, &ops);
 }
+
+/// A daemon was told to watch a task that had moved there, ended and been forgotten: it waited for its end for ever.
+#[test]
+fn a_task_that_has_moved_and_ended_is_not_watched() {
+    let ops = [
+        Op::Enrol(13964),
+        Op::Enrol(5620),
+        Op::Wait(1_500_000),
+        Op::Leave(63066),
+        Op::Group(38497, 57611),
+        Op::Spawn(2989, 6, 0),
+        Op::Wait(30000),
+        Op::Leave(31356),
+        Op::Move(15349, 9993, 64633),
+        Op::WatchTask(54152, 9012),
+        Op::Signal(27506, 4323),
+        Op::Send(46962, 51465, 3, 9000),
+    ];
+    check_large(1192, 4, false, 1, Some(1), 2, &ops);
+}
