@@ -9,7 +9,7 @@ use crate::spawn::{ExecTo, Order};
 use crate::tasks::{Item, Movability, Report};
 use pvm_wire::calls::moves as calls;
 use pvm_wire::calls::state::IncidentRequest;
-use pvm_wire::daemon::{Attempt, DaemonMsg, Luggage, MoveMsg, ToMaster};
+use pvm_wire::daemon::{Attempt, DaemonMsg, Luggage, MoveMsg, PeerReply, ToMaster};
 use pvm_wire::spawn::SpawnRequest;
 use pvm_wire::{PvmError, Tid};
 use tracing::{debug, info};
@@ -17,6 +17,10 @@ use tracing::{debug, info};
 impl Core {
     /// A daemon has the successor of a task of its own started here.
     pub(crate) fn on_succeed(&mut self, to: PeerTo, attempt: Attempt, parent: i32, spawn: SpawnRequest) {
+        if self.hosts.known(attempt.from).is_none() {
+            let results = vec![PvmError::HostFail.code()];
+            return self.answer(to, PeerReply::Started { results, refusals: Vec::new(), has_owner: false });
+        }
         debug!(task = %attempt.tid, from = %attempt.from, "its successor is to start here");
         let order = Order { next: 0, first: 0, parent, succeeds: Some(attempt), spawn };
         self.node(|node, tasks, at| node.on_exec(ExecTo::Peer(to), None, 1, order, tasks, at));

@@ -169,6 +169,10 @@ impl Core {
 impl Core {
     /// A daemon says something about a task that moves.
     pub(crate) fn on_move_message(&mut self, from: HostIndex, attempt: Attempt, what: MoveMsg) {
+        // A deputy that was deleted keeps its link for a while, and may not know that it is out. Its moves have ended here.
+        if self.hosts.known(from).is_none() {
+            return debug!(host = %from, ?attempt, "a host that is out speaks of a move: ignored");
+        }
         match what {
             MoveMsg::Ready { successor } => self.on_successor_ready(attempt, successor),
             MoveMsg::Hold { to } if from == attempt.from => {

@@ -281,10 +281,7 @@ impl Master {
                 let change = self.groups.enter(tid, &name, instance, self.moves.places(), out);
                 self.ask_of_change(change, out);
             }
-            ToMaster::TaskGone { tid } if self.lives_on(tid, host) => {
-                self.mailbox.owner_gone(tid);
-                self.groups.task_gone(tid, out);
-            }
+            ToMaster::TaskGone { tid } if self.lives_on(tid, host) => self.on_task_gone(tid, out),
             ToMaster::Pong { id } => self.on_pong(host, id, out),
             ToMaster::Keeper { from, context, tag, body } if self.lives_on(from, host) => {
                 let mark = (context, tag);
@@ -305,6 +302,12 @@ impl Master {
                 warn!(%host, task = %foreign, "word of a task of another host: ignored");
             }
         }
+    }
+
+    /// A task has ended: what it has put into the mailbox, and its place in groups, end with it.
+    fn on_task_gone(&mut self, tid: Tid, out: &mut Effects) {
+        self.mailbox.owner_gone(tid);
+        self.groups.task_gone(tid, out);
     }
 
     /// Hosts are asked whether they have passed on what they were told about groups.

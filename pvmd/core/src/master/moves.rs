@@ -100,9 +100,10 @@ impl Master {
         self.ask_of_change(change, out);
     }
 
-    /// A task has ended that had moved.
+    /// A task has ended that had moved. Its host says nothing more of it that would count: where the task lived is forgotten.
     pub(super) fn on_moved_task_gone(&mut self, host: HostIndex, tid: Tid, out: &mut Effects) {
         if self.lives_on(tid, host) && self.moves.places.forget(tid) {
+            self.on_task_gone(tid, out);
             out.push(Effect::OrderAll(FromMaster::MovedTaskGone { tid }));
         }
     }

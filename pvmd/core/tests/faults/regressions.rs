@@ -522,3 +522,90 @@ fn a_task_that_has_moved_and_ended_is_not_watched() {
     ];
     check_large(1192, 4, false, 1, Some(1), 2, &ops);
 }
+
+/// The master has told a daemon to end, and added its host anew, when its clock jumped.
+#[test]
+fn a_master_whose_clock_jumps_waits_no_longer_for_a_daemon_that_it_has_told_to_end() {
+    let ops = [
+        Op::Enrol(33884),
+        Op::Wait(30000),
+        Op::Spawn(33207, 3, 0),
+        Op::Mail(57517, 27180),
+        Op::Wait(1_500_000),
+        Op::Wait(1_500_000),
+        Op::AddHosts(56119, 1),
+        Op::Wait(1_500_000),
+        Op::DeleteHost(44617, 31489),
+        Op::AddHosts(1505, 2),
+        Op::Jump(37992, 20000),
+    ];
+    check_with_turns(3193, 4, &ops);
+}
+
+/// A deputy that was out, and did not know it, had a task of its own move to the next master.
+#[test]
+fn a_task_of_a_host_that_is_out_does_not_move() {
+    let ops = [
+        Op::Enrol(51960),
+        Op::Send(29159, 56145, 1, 10),
+        Op::Send(24333, 52467, 2, 3000),
+        Op::Move(29129, 29409, 34406),
+        Op::Move(4318, 52366, 44978),
+        Op::CancelBatch(52502, 3940),
+        Op::WatchArrivals(24950),
+        Op::Send(64272, 38779, 2, 3000),
+        Op::WatchHost(34666, 16127),
+        Op::Group(33890, 13710),
+        Op::Ask(65177, 36799),
+        Op::Send(16280, 14442, 4, 200000),
+        Op::Cut(6394, 57396, 100),
+        Op::Wait(1_500_000),
+        Op::Spawn(47146, 5, 43288),
+        Op::Move(17630, 11222, 40542),
+        Op::Enrol(5630),
+        Op::Stop(64278, 76),
+        Op::Spawn(53808, 1, 0),
+        Op::Wait(1_500_000),
+        Op::Send(38198, 22280, 4, 200000),
+        Op::KillManagers(2264),
+        Op::Multicast(370),
+        Op::Spawn(8173, 6, 0),
+        Op::Enrol(17969),
+        Op::Cut(22556, 42372, 2900),
+        Op::Wait(1_500_000),
+        Op::Kill(2635),
+        Op::CrashMaster(0),
+        Op::Move(58379, 20894, 29944),
+        Op::Reset(24476, 9919),
+    ];
+    check_large(4020, 5, false, 3, Some(2), 2, &ops);
+}
+
+/// A task that had moved joined a group and ended: its new host spoke of the end when the master had forgotten where the task lived.
+#[test]
+fn a_group_ends_with_a_member_that_has_moved() {
+    let ops = [
+        Op::Wait(1_500_000),
+        Op::Enrol(46091),
+        Op::Wait(30000),
+        Op::Spawn(23592, 3, 0),
+        Op::WatchTask(6742, 13618),
+        Op::Cut(14620, 9331, 1000),
+        Op::Mail(26142, 23271),
+        Op::Send(40090, 13208, 3, 9000),
+        Op::Ask(59273, 39604),
+        Op::AddHosts(12093, 2),
+        Op::Spawn(35258, 4, 0),
+        Op::AddHosts(45988, 2),
+        Op::Spawn(1183, 4, 30997),
+        Op::Wait(1_500_000),
+        Op::Move(59058, 36544, 12390),
+        Op::Wait(1_500_000),
+        Op::Kill(35610),
+        Op::Leave(18247),
+        Op::Kill(36474),
+        Op::Group(61973, 61660),
+        Op::Leave(43301),
+    ];
+    check_with_deputies(9116, 4, false, 3, &ops);
+}

@@ -450,8 +450,11 @@ impl<T: Tasks> Machine<T> {
     pub fn jump(&mut self, host: HostIndex, time: Duration) {
         let Some(found) = self.hosts.get_mut(&host) else { return };
         found.ahead += time;
-        // It has waited long enough, as it seems to it, for daemons that are ending.
-        let ending = self.hosts.iter().filter(|(_, other)| other.exiting).map(|(&other, _)| (host, other));
+        // It has waited long enough, as it seems to it, for daemons that are ending, or that it has told to.
+        let members = found.daemon.members();
+        let is_ending = |index: &HostIndex, other: &Host| other.exiting || !members.contains(index);
+        let ending = self.hosts.iter().filter(|(index, other)| is_ending(index, other));
+        let ending = ending.map(|(&other, _)| (host, other));
         self.unsteady.extend(ending.collect::<Vec<_>>());
         let Some(found) = self.hosts.get_mut(&host) else { return };
         if let Some(deadline) = found.armed {
