@@ -6,6 +6,7 @@
 
 use super::addresses::{PeerTo, ReplyTo};
 use super::holding::Piece;
+use pvm_wire::calls::notify::NotifyRequest;
 use pvm_wire::daemon::{Attempt, Luggage};
 use pvm_wire::{HostIndex, PvmError, Tid};
 use std::collections::{BTreeMap, BTreeSet};
@@ -86,6 +87,17 @@ pub(crate) struct Arrival {
     pub kept: Vec<Piece>,
     /// There is no more of that.
     pub has_all: bool,
+    /// What concerns its subscriptions and has come since it lives here: its old host may have told it of some of them until then.
+    pub since: Vec<Since>,
+}
+
+/// What waits until a task's subscriptions are known on its new host.
+#[derive(Debug)]
+pub(crate) enum Since {
+    /// The task subscribes, or cancels.
+    Asked(NotifyRequest),
+    /// Hosts have joined.
+    Added(Vec<HostIndex>),
 }
 
 /// How far the arrival of a task is.
@@ -157,6 +169,18 @@ impl Moves {
         self.arrivals.get(&tid).is_some_and(|arrival| arrival.way != Way::Here)
     }
 
+    /// The arrival of a task that lives here and whose old host has not said all.
+    pub fn unsettled(&mut self, tid: Tid) -> Option<&mut Arrival> {
+        self.arrivals.get_mut(&tid).filter(|arrival| arrival.way == Way::Here)
+    }
+
+    /// Hosts have joined.
+    pub fn hosts_added(&mut self, added: &[HostIndex]) {
+        for arrival in self.arrivals.values_mut().filter(|arrival| arrival.way == Way::Here) {
+            arrival.since.push(Since::Added(added.to_vec()));
+        }
+    }
+
     /// Moves under way.
     pub fn len(&self) -> usize {
         self.departures.len() + self.arrivals.len()
@@ -193,6 +217,7 @@ impl Arrival {
             ended: None,
             kept: Vec::new(),
             has_all: false,
+            since: Vec::new(),
         }
     }
 

@@ -164,11 +164,14 @@ impl Notifies {
         });
     }
 
-    /// Hosts have joined: one message to each subscriber.
-    pub fn hosts_added(&mut self, added: &[HostIndex], out: &mut Effects) {
+    /// Hosts have joined: one message to each of these subscribers.
+    pub fn hosts_added(&mut self, added: &[HostIndex], is_told: impl Fn(Tid) -> bool, out: &mut Effects) {
         let tids = added.iter().map(|host| host.host_tid().raw());
         let body = BodyWriter::new().int(added.len() as i32).ints(tids).finish();
         self.host_add.retain_mut(|(left, who)| {
+            if !is_told(who.tid) {
+                return true;
+            }
             out.send(who.tid, who.mark, body.clone());
             *left = if *left > 0 { *left - 1 } else { *left };
             *left != 0
@@ -289,7 +292,7 @@ mod tests {
         let added = FAR.host().unwrap();
         let hear = |notifies: &mut Notifies| {
             let mut out = Effects::default();
-            notifies.hosts_added(&[added], &mut out);
+            notifies.hosts_added(&[added], |_| true, &mut out);
             told(out).0
         };
         let ask = request(notify::HOST_ADD, false, &[]);

@@ -4,7 +4,7 @@ use crate::Core;
 use crate::addresses::{PeerTo, ReplyTo};
 use crate::flow::Source;
 use crate::holding::Piece;
-use crate::moves::{Arrival, Way};
+use crate::moves::{Arrival, Since, Way};
 use crate::spawn::{ExecTo, Order};
 use crate::tasks::{Item, Movability, Report};
 use pvm_wire::calls::moves as calls;
@@ -118,17 +118,23 @@ impl Core {
         if let Some((reply, options)) = reply.zip(self.options_of(tid)) {
             self.reply_to::<calls::Arrive>(reply, &options);
         }
-        self.subscribe_again(tid, luggage);
         if is_orphan {
             self.end_tied_task(tid);
         }
     }
 
-    /// What a task has subscribed to where it was, it has subscribed to here.
-    fn subscribe_again(&mut self, tid: Tid, luggage: &Luggage) {
-        self.notifies.forget(tid);
+    /// What a task had subscribed to where it was, and was not told there, it has subscribed to here.
+    fn subscribe_again(&mut self, tid: Tid, luggage: &Luggage, since: Vec<Since>) {
         for subscription in &luggage.subscriptions {
             self.on_notify(tid, &subscription.request());
+        }
+        for since in since {
+            match since {
+                Since::Asked(request) => self.on_notify(tid, &request),
+                Since::Added(hosts) => {
+                    self.effects(|core, out| core.notifies.hosts_added(&hosts, |to| to == tid, out));
+                }
+            }
         }
     }
 
@@ -156,13 +162,8 @@ impl Core {
     pub(crate) fn no_more_kept(&mut self, attempt: Attempt, luggage: Option<Box<Luggage>>) {
         let Some(arrival) = self.moves.arrival(attempt) else { return };
         arrival.has_all = true;
-        let is_here = arrival.way == Way::Here;
         if let (Some((last, _)), Some(luggage)) = (&mut arrival.frozen, luggage) {
             *last = *luggage;
-            let luggage = last.clone();
-            if is_here && self.is_here(attempt.tid) {
-                self.subscribe_again(attempt.tid, &luggage);
-            }
         }
     }
 
@@ -177,5 +178,9 @@ impl Core {
             self.deliver(Source::Daemon, src, attempt.tid, flags, data);
         }
         self.clear_flow(attempt.tid);
+        if self.is_here(attempt.tid) {
+            let (luggage, _) = arrival.frozen.unwrap_or_default();
+            self.subscribe_again(attempt.tid, &luggage, arrival.since);
+        }
     }
 }

@@ -3,6 +3,7 @@
 use crate::Core;
 use crate::effect::{Effect, Effects};
 use crate::flow::Source;
+use crate::moves::Since;
 use pvm_wire::calls::notify::NotifyRequest;
 use pvm_wire::daemon::ToMaster;
 use pvm_wire::{HostIndex, Tid, group};
@@ -57,6 +58,9 @@ impl Core {
 
     /// TM_NOTIFY.
     pub(crate) fn on_notify(&mut self, tid: Tid, request: &NotifyRequest) {
+        if let Some(arrival) = self.moves.unsettled(tid) {
+            return arrival.since.push(Since::Asked(request.clone()));
+        }
         self.effects(|core, out| {
             let (tasks, hosts) = (&core.tasks, &core.hosts);
             let is_there = |tid: Tid| match hosts.place(tid) {

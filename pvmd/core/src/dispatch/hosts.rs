@@ -51,7 +51,8 @@ impl Core {
             info!(%host, name = self.hosts.get(*host).map(|entry| &*entry.name), "host added");
         }
         self.effects(|core, out| {
-            core.notifies.hosts_added(added, out);
+            core.moves.hosts_added(added);
+            core.notifies.hosts_added(added, |_| true, out);
             let others = added.iter().copied().filter(|&host| host != core.config.index);
             core.observers.hosts_added(others, out);
         });

@@ -609,3 +609,11 @@ fn a_group_ends_with_a_member_that_has_moved() {
     ];
     check_with_deputies(9116, 4, false, 3, &ops);
 }
+
+/// What a task subscribed to between its move and the last word of its old host was forgotten.
+#[test]
+fn a_task_that_has_just_moved_can_subscribe() {
+    for seed in [4393, 10304] {
+        attempt_plan(&Plan::new(seed, super::LENGTH));
+    }
+}
