@@ -181,9 +181,9 @@ impl Cli {
 fn measure(parts: &[Part], effort: Effort) -> Result<Vec<Found>> {
     let runs: usize = parts.iter().map(|part| part.contenders.len() * effort.rounds).sum();
     let session = session(runs, effort)?;
-    let found = parts.iter().map(|part| Some(Found::new(part, &part.run(&session)?))).collect::<Option<_>>();
+    let found = parts.iter().map(|part| Ok(Found::new(part, &part.run(&session)?))).collect();
     session.progress.finish_and_clear();
-    found.context("interrupted")
+    found
 }
 
 /// The progress on the terminal, and the request to stop.
@@ -198,24 +198,32 @@ fn session(runs: usize, effort: Effort) -> Result<Session> {
     Ok(Session { effort, progress, interrupted })
 }
 
+/// Measures in as many rounds as the command line says, else in `few` with `--quick` and in `usual` without. What was found, and the rounds.
+fn in_rounds<T>(
+    cli: &Cli,
+    (few, usual): (usize, usize),
+    measure: impl FnOnce((usize, bool), &Session) -> Result<T>,
+) -> Result<(T, usize)> {
+    let rounds = cli.rounds.map_or(if cli.quick { few } else { usual }, usize::from);
+    let session = session(0, cli.effort())?;
+    let found = measure((rounds, cli.quick), &session);
+    session.progress.finish_and_clear();
+    Ok((found?, rounds))
+}
+
 /// Measures and shows programs that share hosts.
 fn share(ours: &Installation, words: &[String], cli: &Cli, folder: &Path) -> Result<()> {
-    let rounds = cli.rounds.map_or(1, usize::from);
-    let session = session(0, cli.effort())?;
-    let shared = coscheduling::measure(ours, words, (rounds, cli.quick), &session)?;
-    session.progress.finish_and_clear();
-    let shared = shared.context("interrupted")?;
+    let (shared, _) =
+        in_rounds(cli, (1, 1), |rounds, session| coscheduling::measure(ours, words, rounds, session))?;
     publish(shared.report(), cli, folder)?;
     keep(folder, coscheduling::NAME, &shared)
 }
 
 /// Measures and shows what many hosts cost.
 fn grow(ours: &Installation, programs: Programs, words: &[String], cli: &Cli, folder: &Path) -> Result<()> {
-    let rounds = cli.rounds.map_or(if cli.quick { 1 } else { scale::ROUNDS }, usize::from);
-    let session = session(0, cli.effort())?;
-    let growth = scale::measure(ours, programs.scale, words, (rounds, cli.quick), &session)?;
-    session.progress.finish_and_clear();
-    let growth = growth.context("interrupted")?;
+    let (growth, _) = in_rounds(cli, (1, scale::ROUNDS), |rounds, session| {
+        scale::measure(ours, programs.scale, words, rounds, session)
+    })?;
     publish(growth.report(), cli, folder)?;
     growth.failures().for_each(|failure| println!("{failure}"));
     keep(folder, scale::NAME, &growth)?;
@@ -224,11 +232,9 @@ fn grow(ours: &Installation, programs: Programs, words: &[String], cli: &Cli, fo
 
 /// Measures and shows what many waiting jobs cost.
 fn wait(ours: &Installation, programs: Programs, cli: &Cli, folder: &Path) -> Result<()> {
-    let rounds = cli.rounds.map_or(if cli.quick { 1 } else { waiting::ROUNDS }, usize::from);
-    let session = session(0, cli.effort())?;
-    let growth = waiting::measure(ours, programs.jobs, (rounds, cli.quick), &session)?;
-    session.progress.finish_and_clear();
-    let growth = growth.context("interrupted")?;
+    let (growth, _) = in_rounds(cli, (1, waiting::ROUNDS), |rounds, session| {
+        waiting::measure(ours, programs.jobs, rounds, session)
+    })?;
     publish(growth.report(), cli, folder)?;
     keep(folder, waiting::NAME, &growth)
 }
@@ -242,11 +248,9 @@ fn place(
     folder: &Path,
     machine: &Computer,
 ) -> Result<()> {
-    let rounds = cli.rounds.map_or(if cli.quick { 1 } else { policies::ROUNDS }, usize::from);
-    let session = session(0, cli.effort())?;
-    let found = policies::measure(ours, programs, words, (rounds, cli.quick), &session)?;
-    session.progress.finish_and_clear();
-    let found = found.context("interrupted")?;
+    let (found, rounds) = in_rounds(cli, (1, policies::ROUNDS), |rounds, session| {
+        policies::measure(ours, programs, words, rounds, session)
+    })?;
     for compared in &found {
         publish(compared.report(), cli, folder)?;
     }
@@ -261,11 +265,10 @@ fn place(
 
 /// Measures and shows teams on workstations that owners lend.
 fn lend(ours: &Installation, programs: Programs, cli: &Cli, folder: &Path, machine: &Computer) -> Result<()> {
-    let rounds = cli.rounds.map_or(if cli.quick { 1 } else { dasic::ROUNDS }, usize::from);
-    let session = session(0, cli.effort())?;
-    let shared = dasic::measure(ours, programs.dasic, (rounds, cli.quick), &session)?;
-    session.progress.finish_and_clear();
-    let shared = shared.context("interrupted, or not to be measured here")?;
+    let (shared, rounds) = in_rounds(cli, (1, dasic::ROUNDS), |rounds, session| {
+        dasic::measure(ours, programs.dasic, rounds, session)
+    })?;
+    let shared = shared.context("not to be measured here")?;
     publish(shared.report(), cli, folder)?;
     keep(folder, dasic::NAME, &shared)?;
     if cli.documentation.docs {
@@ -305,11 +308,8 @@ fn compare(
     folder: &Path,
     machine: &Computer,
 ) -> Result<()> {
-    let rounds = cli.rounds.map_or(if cli.quick { 2 } else { 5 }, usize::from);
-    let session = session(0, cli.effort())?;
-    let found = live::measure(ours, programs, words, (rounds, cli.quick), &session)?;
-    session.progress.finish_and_clear();
-    let found = found.context("interrupted")?;
+    let (found, rounds) =
+        in_rounds(cli, (2, 5), |rounds, session| live::measure(ours, programs, words, rounds, session))?;
     for (report, sentence) in found.reports() {
         publish(report, cli, folder)?;
         println!("{sentence}\n");

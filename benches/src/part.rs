@@ -1,7 +1,7 @@
 //! A part of the benchmark: its contenders, and the unit of the result.
 
 use crate::program::{self, Sample};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use indicatif::ProgressBar;
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -122,6 +122,15 @@ pub struct Session {
     pub interrupted: Arc<AtomicBool>,
 }
 
+impl Session {
+    /// Something has been measured. An error if it was the last, as the run is to stop.
+    pub fn step(&self) -> Result<()> {
+        self.progress.inc(1);
+        ensure!(!self.interrupted.load(Ordering::Relaxed), "interrupted");
+        Ok(())
+    }
+}
+
 /// The results of one contender: the rounds' values by x, or the reason why there are none.
 #[derive(Debug, Default)]
 pub struct Outcome {
@@ -175,8 +184,8 @@ impl Part<'_> {
         });
     }
 
-    /// Runs all contenders in turn, in each round; one that fails is not run again. `None` if it is stopped.
-    pub fn run(&self, session: &Session) -> Option<Vec<Outcome>> {
+    /// Runs all contenders in turn, in each round; one that fails is not run again. An error if it is stopped.
+    pub fn run(&self, session: &Session) -> Result<Vec<Outcome>> {
         let mut outcomes: Vec<Outcome> = self.contenders.iter().map(|_| Outcome::default()).collect();
         for round in 0..session.effort.rounds {
             for turn in 0..self.contenders.len() {
@@ -190,13 +199,10 @@ impl Part<'_> {
                     contender.measure(&self.xs, self.separately, seconds, &mut outcomes[index]);
                     outcomes[index].takes_long |= start.elapsed() > LONG;
                 }
-                if session.interrupted.load(Ordering::Relaxed) {
-                    return None;
-                }
-                session.progress.inc(1);
+                session.step()?;
             }
         }
-        Some(outcomes)
+        Ok(outcomes)
     }
 }
 
@@ -350,7 +356,7 @@ mod tests {
         };
         let session = session(3);
         session.interrupted.store(true, Ordering::Relaxed);
-        assert!(part(vec![Contender::new("a", Kind::Shown, command)], false).run(&session).is_none());
+        assert!(part(vec![Contender::new("a", Kind::Shown, command)], false).run(&session).is_err());
         assert_eq!(asked.into_inner(), 1);
     }
 

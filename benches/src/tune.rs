@@ -74,10 +74,10 @@ impl Tune {
         let effort = self.effort();
         let runs = parts.iter().map(|part| part.contenders.len() * effort.rounds).sum();
         let session = session(runs, effort)?;
-        let found = parts.iter().map(|part| Some(Found::new(part, &part.run(&session)?)));
-        let found: Option<_> = found.collect();
+        let found = parts.iter().map(|part| Ok(Found::new(part, &part.run(&session)?)));
+        let found: Result<_> = found.collect();
         session.progress.finish_and_clear();
-        let findings = Findings { machine, parts: found.context("interrupted")? };
+        let findings = Findings { machine, parts: found? };
         println!("{}, {}: {}", self.name.name, self.name.unit, self.name.trade);
         print!("{}", findings.report().text());
         let failures: Vec<&String> = findings.parts.iter().flat_map(|part| &part.failures).collect();
@@ -151,18 +151,11 @@ impl Alone {
         quick: bool,
         session: &Session,
     ) -> Result<Report> {
-        let report = match self {
-            Self::Coscheduling => {
-                coscheduling::measure(ours, words, (1, quick), session)?.map(|found| found.report())
-            }
-            Self::Scale => {
-                scale::measure(ours, programs.scale, words, (1, quick), session)?.map(|found| found.report())
-            }
-            Self::Waiting => {
-                waiting::measure(ours, programs.jobs, (1, quick), session)?.map(|found| found.report())
-            }
-        };
-        report.context("interrupted")
+        Ok(match self {
+            Self::Coscheduling => coscheduling::measure(ours, words, (1, quick), session)?.report(),
+            Self::Scale => scale::measure(ours, programs.scale, words, (1, quick), session)?.report(),
+            Self::Waiting => waiting::measure(ours, programs.jobs, (1, quick), session)?.report(),
+        })
     }
 }
 

@@ -20,7 +20,6 @@ use pvm_tests::{Installation, Network, peers};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -274,13 +273,13 @@ pub fn is_chosen(words: &[String]) -> bool {
     words.iter().any(|word| word.split('-').next() == Some(NAME))
 }
 
-/// Measures what the words choose. `None` if it was interrupted.
+/// Measures what the words choose.
 pub fn measure(
     installation: &Installation,
     words: &[String],
     (rounds, quick): (usize, bool),
     session: &Session,
-) -> Result<Option<Shared>> {
+) -> Result<Shared> {
     let is_chosen = |name: &str| words.iter().any(|word| *word == NAME || *word == format!("{NAME}-{name}"));
     let mut all = Vec::new();
     for competition in COMPETITIONS.iter().filter(|competition| is_chosen(competition.name)) {
@@ -300,33 +299,25 @@ pub fn measure(
     }
     ensure!(!(all.is_empty() && alone.is_empty()), "no such part of {NAME}");
     let Some(hosts) = Hosts::open(installation, &[TURNS, STOPS, WEIGHTS, ROWS, NO_TURNS])? else {
-        return Ok(Some(Shared::default()));
+        return Ok(Shared::default());
     };
     all.retain(|runs: &Runs| hosts.has(&runs.mode));
     let progress = &session.progress;
     progress.set_length(((all.len() + alone.len()) * rounds) as u64);
-    let is_interrupted = || {
-        progress.inc(1);
-        session.interrupted.load(Ordering::Relaxed)
-    };
     for _ in 0..rounds {
         for runs in &mut all {
             let (part, mode, grain) = (runs.competition.part(), runs.mode.name, runs.grain);
             progress.set_message(format!("{part}: {mode}, {grain} µs"));
             runs.rounds.push(hosts.run(&runs.competition, &runs.mode, runs.grain)?);
-            if is_interrupted() {
-                return Ok(None);
-            }
+            session.step()?;
         }
         for alone in &mut alone {
             progress.set_message(format!("{NAME}-{ALONE}: {} µs", alone.grain));
             alone.measure(&hosts)?;
-            if is_interrupted() {
-                return Ok(None);
-            }
+            session.step()?;
         }
     }
-    Ok(Some(Shared { runs: all, alone }))
+    Ok(Shared { runs: all, alone })
 }
 
 #[cfg(test)]

@@ -20,7 +20,6 @@ use pvm_tests::network::Setting;
 use pvm_tests::{Installation, Network, peers};
 use serde::Serialize;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
@@ -146,7 +145,7 @@ fn predict(seconds: f64, changes: &[Change]) -> Predicted {
     Predicted { speeds: of(|share| share.speed), together: of(|share| share.together), moves }
 }
 
-/// Measures. `None` if it was interrupted, or if it cannot be measured here.
+/// Measures. `None` if it cannot be measured here.
 pub fn measure(
     ours: &Installation,
     program: &Path,
@@ -168,10 +167,7 @@ pub fn measure(
             let Some(lab) = Lab::open(ours, mode)? else { return Ok(None) };
             let result = lab.round(program, mode, (seconds, alone), &changes);
             runs[at].rounds.push(result.with_context(|| mode.name)?);
-            session.progress.inc(1);
-            if session.interrupted.load(Ordering::Relaxed) {
-                return Ok(None);
-            }
+            session.step()?;
         }
     }
     Ok(Some(Shared { runs, predicted, seconds }))

@@ -15,7 +15,6 @@ use pvm_tests::Installation;
 use pvm_tests::machine::Plan;
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -56,13 +55,13 @@ const LOAD: f64 = 0.8;
 /// The name of a workload, a word for it, and its jobs.
 type Workload = (&'static str, &'static str, Vec<Order>);
 
-/// The workloads, each on daemons and simulated. `None` if it was interrupted.
+/// The workloads, each on daemons and simulated.
 pub fn measure(
     ours: &Installation,
     programs: Programs,
     (rounds, quick): (usize, bool),
     session: &Session,
-) -> Result<Option<Vec<Trace>>> {
+) -> Result<Vec<Trace>> {
     let length = if quick { SHORT_LENGTH } else { LENGTH };
     let workloads = workloads(length, if quick { FEW_JOBS } else { JOBS })?;
     let rounds = rounds.min(if quick { 1 } else { ROUNDS_MAX });
@@ -74,13 +73,10 @@ pub fn measure(
             session.progress.set_message(format!("{NAME}: {name}"));
             let seen = live(ours, programs, orders, length)?;
             trace.rounds.push(compare(&[SLOTS; HOSTS], &queues(length), orders, &seen)?);
-            session.progress.inc(1);
-            if session.interrupted.load(Ordering::Relaxed) {
-                return Ok(None);
-            }
+            session.step()?;
         }
     }
-    Ok(Some(traces))
+    Ok(traces)
 }
 
 fn workloads(length: u64, count: usize) -> Result<[Workload; 2]> {

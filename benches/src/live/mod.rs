@@ -63,46 +63,35 @@ impl Found {
     }
 }
 
-/// Measures what the words choose. `None` if it was interrupted.
+/// Measures what the words choose.
 pub fn measure(
     ours: &Installation,
     programs: Programs,
     words: &[String],
     (rounds, quick): (usize, bool),
     session: &Session,
-) -> Result<Option<Found>> {
+) -> Result<Found> {
     let is_chosen = |name: &str| words.iter().any(|word| word == NAME || word == name);
     let mut all = Found::default();
     if is_chosen(pulling::NAME) {
-        let Some(found) = pulling::measure(ours, programs, (rounds, quick), session)? else {
-            return Ok(None);
-        };
-        all.comparisons.extend(found);
+        all.comparisons.extend(pulling::measure(ours, programs, (rounds, quick), session)?);
     }
     if is_chosen(policies::NAME) {
-        let Some(found) = policies::measure(ours, programs, (rounds, quick), session)? else {
-            return Ok(None);
-        };
-        all.comparisons.extend(found);
+        all.comparisons.extend(policies::measure(ours, programs, (rounds, quick), session)?);
     }
     if is_chosen(teams::NAME) {
-        let Some(found) = teams::measure(ours, (rounds, quick), session)? else { return Ok(None) };
-        all.comparisons.extend(found);
+        all.comparisons.extend(teams::measure(ours, (rounds, quick), session)?);
     }
     if is_chosen(jobs::NAME) {
-        let Some(found) = jobs::measure(ours, programs, (rounds, quick), session)? else { return Ok(None) };
-        all.traces.extend(found);
+        all.traces.extend(jobs::measure(ours, programs, (rounds, quick), session)?);
     }
     if is_chosen(coallocation::NAME) {
-        let Some(found) = coallocation::measure(ours, programs, (rounds, quick), session)? else {
-            return Ok(None);
-        };
-        all.curves.extend(found);
+        all.curves.extend(coallocation::measure(ours, programs, (rounds, quick), session)?);
     }
     let names = [pulling::NAME, policies::NAME, teams::NAME, jobs::NAME, coallocation::NAME].join(", ");
     ensure!(
         !(all.comparisons.is_empty() && all.traces.is_empty() && all.curves.is_empty()),
         "nothing of {NAME} was measured; there are {names}"
     );
-    Ok(Some(all))
+    Ok(all)
 }

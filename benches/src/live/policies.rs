@@ -10,7 +10,6 @@ use anyhow::Result;
 use pvm_sched::policy::Policy;
 use pvm_sim::pulling::{Costs, Lengths, Workload, simulate};
 use pvm_tests::Installation;
-use std::sync::atomic::Ordering;
 
 /// The word by which it is chosen.
 pub const NAME: &str = "live-policies";
@@ -38,13 +37,13 @@ struct Runs {
     live: Vec<Placed>,
 }
 
-/// Makespans and messages. `None` if it was interrupted.
+/// Makespans and messages.
 pub fn measure(
     ours: &Installation,
     programs: Programs,
     (rounds, quick): (usize, bool),
     session: &Session,
-) -> Result<Option<Vec<Comparison>>> {
+) -> Result<Vec<Comparison>> {
     let counts: &[usize] = if quick { &FEW_HOSTS } else { &HOSTS };
     let progress = &session.progress;
     progress.inc_length((counts.len() * Policy::ALL.len() * rounds) as u64);
@@ -59,10 +58,7 @@ pub fn measure(
             let workload = workload(runs.hosts, seed);
             let machine = Hosts::start_plain(ours, programs, &workload, TARGET)?;
             runs.live.push(machine.run_by(runs.policy, &workload)?);
-            progress.inc(1);
-            if session.interrupted.load(Ordering::Relaxed) {
-                return Ok(None);
-            }
+            session.step()?;
         }
     }
     let free_messages = Costs { local: 0, between: 0, ..costs };
@@ -76,12 +72,12 @@ pub fn measure(
         points: all.iter().map(|runs| runs.point(&costs, &[free_messages, several], get)).collect(),
         costs: told(&costs, &several),
     };
-    Ok(Some(vec![
+    Ok(vec![
         comparison(NAME, "Makespan of a batch of 96 unequal tasks", "s", |placed| placed.makespan),
         comparison("live-policy-messages", "Messages between hosts for each task", "messages", |placed| {
             placed.between
         }),
-    ]))
+    ])
 }
 
 impl Runs {

@@ -8,7 +8,6 @@ use anyhow::Result;
 use pvm_sched::policy::Policy;
 use pvm_sim::pulling::{Costs, Lengths, Outcome, Workload, simulate};
 use pvm_tests::Installation;
-use std::sync::atomic::Ordering;
 
 /// The word by which it is chosen.
 pub const NAME: &str = "live-pulling";
@@ -51,13 +50,13 @@ struct Runs {
     live: Vec<Run>,
 }
 
-/// Makespans and asks. `None` if it was interrupted.
+/// Makespans and asks.
 pub fn measure(
     ours: &Installation,
     programs: Programs,
     (rounds, quick): (usize, bool),
     session: &Session,
-) -> Result<Option<Vec<Comparison>>> {
+) -> Result<Vec<Comparison>> {
     let counts: &[usize] = if quick { &FEW_HOSTS } else { &HOSTS };
     let progress = &session.progress;
     progress.inc_length((counts.len() * BATCHES.len() * rounds) as u64);
@@ -75,10 +74,7 @@ pub fn measure(
                 progress.set_message(format!("{NAME}: {}, {hosts} hosts", BATCHES[runs.batch].0));
                 let (makespan, recorded) = machine.run(&workload(runs.batch, hosts, seed))?;
                 runs.live.push(Run { makespan, asks: recorded.exchanges.len() as f64 / TASKS as f64 });
-                progress.inc(1);
-                if session.interrupted.load(Ordering::Relaxed) {
-                    return Ok(None);
-                }
+                session.step()?;
             }
         }
         all.extend(runs);
@@ -101,10 +97,10 @@ pub fn measure(
             .collect(),
         costs: told.clone(),
     };
-    Ok(Some(vec![
+    Ok(vec![
         comparison(NAME, "Makespan of a batch of 96 tasks", "s", |run| run.makespan),
         comparison("live-asks", "How often nodes ask", "asks per task", |run| run.asks),
-    ]))
+    ])
 }
 
 pub(super) fn told(costs: &Costs, several: &Costs) -> String {

@@ -8,7 +8,6 @@ use anyhow::{Result, ensure};
 use pvm_sim::experiments::Runs;
 use pvm_sim::experiments::epochs::{Case, Policy, Settings, simulate};
 use pvm_tests::Installation;
-use std::sync::atomic::Ordering;
 
 /// The word by which it is chosen.
 pub const NAME: &str = "live-epochs";
@@ -172,13 +171,13 @@ fn median(values: &[f64]) -> f64 {
     Summary::of(values).map_or(0.0, |summary| summary.median)
 }
 
-/// Slowdowns. `None` if it was interrupted.
+/// Slowdowns.
 pub fn measure(
     ours: &Installation,
     (rounds, quick): (usize, bool),
     session: &Session,
-) -> Result<Option<Vec<Comparison>>> {
-    let Some(hosts) = Hosts::open(ours, &[TURNS, NO_TURNS])? else { return Ok(Some(Vec::new())) };
+) -> Result<Vec<Comparison>> {
+    let Some(hosts) = Hosts::open(ours, &[TURNS, NO_TURNS])? else { return Ok(Vec::new()) };
     let grains: &[u64] = if quick { &FEW_GRAINS } else { &GRAINS };
     let progress = &session.progress;
     progress.inc_length((grains.len() * WAYS.len() * rounds) as u64);
@@ -193,14 +192,11 @@ pub fn measure(
             let (mode, _) = &WAYS[*way];
             progress.set_message(format!("{NAME}: {}, {grain} µs", mode.name));
             live.push(parse(&hosts.output("copies:2", mode, SECONDS, &[*grain])?)?);
-            progress.inc(1);
-            if session.interrupted.load(Ordering::Relaxed) {
-                return Ok(None);
-            }
+            session.step()?;
         }
     }
     let point = |(way, grain, live): (usize, u64, Vec<Values>)| costs.point(WAYS[way], grain, &live);
-    Ok(Some(vec![Comparison {
+    Ok(vec![Comparison {
         name: NAME,
         title: "Slowdown of two programs that share two hosts",
         unit: "time / time alone",
@@ -209,7 +205,7 @@ pub fn measure(
         changes: CHANGES.to_vec(),
         points: all.into_iter().map(point).collect(),
         costs: costs.told(),
-    }]))
+    }])
 }
 
 /// Changes of the model that show the cause of a difference; the page describes them.

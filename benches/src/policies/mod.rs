@@ -16,7 +16,6 @@ use pvm_sched::policy::Policy;
 use pvm_sim::pulling::{Lengths, Workload};
 use pvm_tests::Installation;
 use serde::Serialize;
-use std::sync::atomic::Ordering;
 
 /// The word by which this is chosen.
 pub const NAME: &str = "policies";
@@ -72,14 +71,14 @@ fn workload(hosts: usize, seed: u64) -> Workload {
     Workload { speeds, slots: 2, tasks, lengths: Lengths::Exponential, mean: 200_000, seed }
 }
 
-/// Measures what the words choose. `None` if it was interrupted.
+/// Measures what the words choose.
 pub fn measure(
     ours: &Installation,
     programs: Programs,
     words: &[String],
     (rounds, quick): (usize, bool),
     session: &Session,
-) -> Result<Option<Vec<Compared>>> {
+) -> Result<Vec<Compared>> {
     let counts = chosen(words, quick);
     ensure!(!counts.is_empty(), "{NAME} can be measured with these numbers of hosts: {HOSTS:?}");
     let none = |&hosts: &usize| Compared {
@@ -99,14 +98,11 @@ pub fn measure(
                 progress.set_message(format!("{NAME}: {}, {hosts} hosts", runs.policy));
                 let result = run(ours, programs, runs.policy, &workload(hosts, round as u64 + 1));
                 runs.rounds.push(result.with_context(|| format!("{}, {hosts} hosts", runs.policy))?);
-                progress.inc(1);
-                if session.interrupted.load(Ordering::Relaxed) {
-                    return Ok(None);
-                }
+                session.step()?;
             }
         }
     }
-    Ok(Some(all))
+    Ok(all)
 }
 
 fn run(ours: &Installation, programs: Programs, policy: Policy, workload: &Workload) -> Result<Round> {

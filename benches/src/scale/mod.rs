@@ -13,7 +13,6 @@ use hosts::{Changes, Hosts, Start};
 use pvm_tests::Installation;
 use serde::Serialize;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 use usage::Idle;
@@ -84,14 +83,14 @@ fn chosen(words: &[String], quick: bool) -> Vec<usize> {
     HOSTS.into_iter().filter(is_chosen).collect()
 }
 
-/// Measures what the words choose. `None` if it was interrupted.
+/// Measures what the words choose.
 pub fn measure(
     ours: &Installation,
     program: &Path,
     words: &[String],
     (rounds, quick): (usize, bool),
     session: &Session,
-) -> Result<Option<Growth>> {
+) -> Result<Growth> {
     let counts = chosen(words, quick);
     ensure!(!counts.is_empty(), "{NAME} can be measured with these numbers of hosts: {HOSTS:?}");
     let none = |&hosts: &usize| Runs { hosts, rounds: Vec::new(), failures: Vec::new() };
@@ -102,13 +101,10 @@ pub fn measure(
         for runs in &mut runs {
             progress.set_message(format!("{NAME}: {} hosts", runs.hosts));
             runs.measure(ours, program, quick)?;
-            progress.inc(1);
-            if session.interrupted.load(Ordering::Relaxed) {
-                return Ok(None);
-            }
+            session.step()?;
         }
     }
-    Ok(Some(Growth { runs }))
+    Ok(Growth { runs })
 }
 
 impl Runs {

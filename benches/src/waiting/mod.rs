@@ -16,7 +16,6 @@ use pvm_tests::Installation;
 use pvm_tests::machine::{Machine, Plan};
 use serde::Serialize;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// The word by which this is chosen.
@@ -66,13 +65,13 @@ pub fn is_chosen(words: &[String]) -> bool {
     words.iter().any(|word| word == NAME)
 }
 
-/// Measures. `None` if it was interrupted.
+/// Measures.
 pub fn measure(
     ours: &Installation,
     program: &Path,
     (rounds, quick): (usize, bool),
     session: &Session,
-) -> Result<Option<Growth>> {
+) -> Result<Growth> {
     let counts: &[u64] = if quick { &FEW } else { &COUNTS };
     let mut runs: Vec<Runs> = counts.iter().map(|&jobs| Runs { jobs, rounds: Vec::new() }).collect();
     let progress = &session.progress;
@@ -88,13 +87,10 @@ pub fn measure(
             }
             before = runs.jobs;
             runs.rounds.push(round);
-            progress.inc(1);
-            if session.interrupted.load(Ordering::Relaxed) {
-                return Ok(None);
-            }
+            session.step()?;
         }
     }
-    Ok(Some(Growth { runs }))
+    Ok(Growth { runs })
 }
 
 /// The host, and the program that submits.

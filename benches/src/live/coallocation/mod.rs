@@ -19,7 +19,6 @@ use pvm_sim::report::Report;
 use pvm_tests::Installation;
 use serde::Serialize;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 
 /// The word by which it is chosen.
 pub const NAME: &str = "live-coallocation";
@@ -124,19 +123,19 @@ fn points(bwbn: &[f64]) -> Vec<Point> {
     points
 }
 
-/// Makespans and utilisations. `None` if it was interrupted; nothing where it cannot be measured.
+/// Makespans and utilisations. Nothing where they cannot be measured.
 pub fn measure(
     ours: &Installation,
     programs: Programs,
     (rounds, quick): (usize, bool),
     session: &Session,
-) -> Result<Option<Vec<Curves>>> {
+) -> Result<Vec<Curves>> {
     let (jobs, busy) = if quick { (FEW_JOBS, SHORT_BUSY) } else { (JOBS, BUSY) };
     let mut points = points(if quick { &LITTLE_BWBN } else { &BWBN });
     let rounds = rounds.min(if quick { 1 } else { ROUNDS_MAX });
     session.progress.inc_length((points.len() * rounds) as u64);
-    let Some(slots) = Slots::open()? else { return Ok(Some(Vec::new())) };
-    let Some(star) = Clusters::star(ours, &slots)? else { return Ok(Some(Vec::new())) };
+    let Some(slots) = Slots::open()? else { return Ok(Vec::new()) };
+    let Some(star) = Clusters::star(ours, &slots)? else { return Ok(Vec::new()) };
     let mut late = Vec::new();
     for seed in 1..=rounds as u64 {
         // Each round has other jobs.
@@ -151,17 +150,15 @@ pub fn measure(
             } else {
                 run_ideal(ours, programs.coallocation, &slots, &orders)
             };
-            if session.interrupted.load(Ordering::Relaxed) {
-                return Ok(None);
-            }
+            // A request to stop may be why it has failed.
+            session.step()?;
             overheads.extend(point.add(&ended.with_context(|| name)?, &orders));
-            session.progress.inc(1);
         }
         let overhead = Summary::of(&overheads).map_or(0.0, |summary| summary.median.max(0.0));
         points.iter_mut().try_for_each(|point| point.simulate((seed, overhead.round() as u64), &orders))?;
         late.push(overhead);
     }
-    Ok(Some(vec![Curves { points, jobs, late }]))
+    Ok(vec![Curves { points, jobs, late }])
 }
 
 /// The machine is there for this run only.
