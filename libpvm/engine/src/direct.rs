@@ -3,7 +3,8 @@
 //! A task asks with a request by the daemon, which has the address from which it will call. The other answers, in any call in which it
 //! receives, with the address at which it listens; the first calls. If both ask at once, the request of the one with the lower id stands
 //! and the other answers. A refusal is remembered, and messages go by the daemon as before. A program that wants routes (`PvmRoute` 3)
-//! waits for the answer; without that the library asks by itself ([`super::automatic`]), and messages go by the daemon meanwhile.
+//! waits for the answer; without that the library asks by itself ([`super::automatic`]), and messages go by the daemon meanwhile. A
+//! granted route that is not called is given up after [`UNCALLED`].
 //!
 //! Messages keep their order ([`super::order`]): each task counts what it sends by the daemon since the request, or its grant, and the
 //! number is the first message on the route. Only the original library, which counts nothing, can overtake itself there.
@@ -26,7 +27,11 @@ use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 /// Time limit for a connection to another host.
-const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Time for the call after a grant. A task may first compute for long, and its system may try to connect for long where a firewall drops
+/// that: Linux for 127 s, unless it is told otherwise. Until then this task looks for the call whenever something has come.
+pub(super) const UNCALLED: Duration = Duration::from_secs(600);
 
 /// The value of `PvmRoute` with which a task neither requests nor grants routes.
 pub(super) const DONT_ROUTE: i32 = 1;
@@ -225,7 +230,8 @@ impl Engine {
         if self.is_near(asker) {
             self.peers.note_near();
         }
-        let granted = Granted { listener, seal, library, is_hidden, sent: 0 };
+        let until = Instant::now() + UNCALLED;
+        let granted = Granted { listener, seal, library, is_hidden, sent: 0, until };
         self.peers.set(asker, Peer::Granted(Box::new(granted)));
         if is_hidden {
             self.show_hidden(asker);
@@ -310,27 +316,36 @@ impl Engine {
     pub(super) fn check_call(&mut self, tid: Tid) {
         let Some(Peer::Calling(calling)) = self.peers.get(tid) else { return };
         let fd = calling.route.fd();
-        let stands = match rustix::net::getpeername(fd) {
-            Ok(_) => true,
-            Err(Errno::NOTCONN) if matches!(rustix::net::sockopt::socket_error(fd), Ok(Ok(()))) => {
-                return;
-            }
-            Err(_) => false,
+        let failed = match rustix::net::getpeername(fd) {
+            Ok(_) => None,
+            Err(Errno::NOTCONN) => match rustix::net::sockopt::socket_error(fd) {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) | Err(error) => Some(error),
+            },
+            Err(error) => Some(error),
         };
         let Some(Peer::Calling(calling)) = self.peers.set(tid, Peer::Refused) else { return };
         let Calling { mut route, sent, .. } = calling;
         // A new socket takes these few bytes at once, or it is broken.
-        if stands && (!route.is_marked() || self.write_mark(&mut route, tid, sent).is_some()) {
-            self.open(tid, route);
-        } else {
-            self.answer_leaving(tid);
+        if failed.is_none() && (!route.is_marked() || self.write_mark(&mut route, tid, sent).is_some()) {
+            return self.open(tid, route);
         }
+        if failed == Some(Errno::CONNREFUSED) && route.is_hidden() {
+            // The other has given up waiting, and can be reached: it is asked again later.
+            self.forget_route(tid);
+        }
+        self.answer_leaving(tid);
     }
 
-    /// Accepts the connection of the task that was granted a route, if it has called.
+    /// Accepts the connection of the task that was granted a route, if it has called. After the time for that it is not waited for any more.
     pub(super) fn accept_route(&mut self, tid: Tid) {
         let Some(Peer::Granted(granted)) = self.peers.get_mut(tid) else { return };
-        let Some(socket) = granted.listener.accept() else { return };
+        let Some(socket) = granted.listener.accept() else {
+            if granted.is_over(Instant::now()) {
+                self.give_up_call(tid);
+            }
+            return;
+        };
         let (seal, sent, library) = (granted.seal.take(), granted.sent, granted.library);
         let mut route = Route::direct(socket, self.inbox.limit(), tid, seal).with_library(library);
         route.hide(granted.is_hidden);
@@ -341,6 +356,15 @@ impl Engine {
         } else {
             self.forget_route(tid);
         }
+    }
+
+    /// Closes the socket at which a call was waited for. Messages go on by the daemon; a late call is refused, and the other may ask again.
+    fn give_up_call(&mut self, tid: Tid) {
+        self.forget_route(tid);
+        // A task that can be asked only through the same firewall is not worth the wait for its answer.
+        self.peers.set(tid, Peer::Refused);
+        self.report_route_deleted(tid);
+        self.answer_leaving(tid);
     }
 
     /// Writes a mark for messages by the daemon to a socket that has room; `None` if it has not.

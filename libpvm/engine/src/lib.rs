@@ -480,3 +480,5 @@ pub fn xdr_header(tag: i32, context: i32, wait_id: i32) -> MessageHeader {
 mod ending_tests;
 #[cfg(test)]
 mod moving_tests;
+#[cfg(test)]
+mod uncalled_tests;

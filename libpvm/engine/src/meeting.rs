@@ -5,6 +5,7 @@
 //! called is reached through its owner's descriptor in `/proc`.
 
 use super::connect::{tcp_address, tmp_dir};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType};
@@ -153,6 +154,12 @@ impl Listener {
     /// The socket, readable when a peer connects.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+
+    /// Whether a connection waits. Until it is accepted it counts as made at the other end.
+    pub(super) fn is_called(&self) -> bool {
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&now)) != Ok(0)
     }
 
     /// The connection to the expected caller, if it has called. Connections of others are closed.

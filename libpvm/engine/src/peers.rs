@@ -68,6 +68,15 @@ pub(super) struct Granted {
     pub(super) is_hidden: bool,
     /// Messages that were sent by the daemon since the grant.
     pub(super) sent: u32,
+    /// Until when the other may call.
+    pub(super) until: Instant,
+}
+
+impl Granted {
+    /// Whether the other need not be waited for any more. A connection that is made already would break, with what is on it.
+    pub(super) fn is_over(&self, now: Instant) -> bool {
+        now >= self.until && !self.listener.is_called()
+    }
 }
 
 /// The direct routes of this task.
