@@ -295,25 +295,16 @@ mod tests {
             notifies.hosts_added(&[added], |_| true, &mut out);
             told(out).0
         };
-        let ask = request(notify::HOST_ADD, false, &[]);
-        notifies.on_request(
-            SUBSCRIBER,
-            &ask,
-            (|_| true, |_| true),
-            &Places::default(),
-            &mut Effects::default(),
-        );
+        let ask = |notifies: &mut Notifies| {
+            let (asked, known) = (request(notify::HOST_ADD, false, &[]), (|_| true, |_| true));
+            notifies.on_request(SUBSCRIBER, &asked, known, &Places::default(), &mut Effects::default());
+        };
+        ask(&mut notifies);
         assert_eq!(
             [hear(&mut notifies), hear(&mut notifies), hear(&mut notifies)],
             [vec![1], vec![1], vec![]]
         );
-        notifies.on_request(
-            SUBSCRIBER,
-            &ask,
-            (|_| true, |_| true),
-            &Places::default(),
-            &mut Effects::default(),
-        );
+        ask(&mut notifies);
         notifies.forget(SUBSCRIBER);
         assert!(hear(&mut notifies).is_empty());
     }
