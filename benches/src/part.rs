@@ -131,6 +131,13 @@ impl Session {
     }
 }
 
+/// The numbers of hosts that words choose: `scale` the usual ones of `scale`, `scale-64` that one.
+pub fn numbers_of_hosts((name, words): (&str, &[String]), all: &[usize], usual: &[usize]) -> Vec<usize> {
+    let has = |name: &str| words.iter().any(|word| word == name);
+    let is_chosen = |hosts: &usize| has(name) && usual.contains(hosts) || has(&format!("{name}-{hosts}"));
+    all.iter().copied().filter(is_chosen).collect()
+}
+
 /// The results of one contender: the rounds' values by x, or the reason why there are none.
 #[derive(Debug, Default)]
 pub struct Outcome {

@@ -10,7 +10,7 @@ pub use report::Compared;
 
 use crate::lab::Programs;
 use crate::live::batch::{Hosts, Placed};
-use crate::part::Session;
+use crate::part::{Session, numbers_of_hosts};
 use anyhow::{Context, Result, ensure};
 use pvm_sched::policy::Policy;
 use pvm_sim::pulling::{Lengths, Workload};
@@ -57,12 +57,8 @@ pub fn is_chosen(words: &[String]) -> bool {
     words.iter().any(|word| word.split('-').next() == Some(NAME))
 }
 
-/// The numbers of hosts that these words choose: `policies` all, `policies-64` that one.
 fn chosen(words: &[String], quick: bool) -> Vec<usize> {
-    let all: &[usize] = if quick { &FEW_HOSTS } else { &HOSTS };
-    let has = |name: &str| words.iter().any(|word| word == name);
-    let is_chosen = |hosts: &usize| has(NAME) && all.contains(hosts) || has(&format!("{NAME}-{hosts}"));
-    HOSTS.into_iter().filter(is_chosen).collect()
+    numbers_of_hosts((NAME, words), &HOSTS, if quick { &FEW_HOSTS } else { &HOSTS })
 }
 
 fn workload(hosts: usize, seed: u64) -> Workload {

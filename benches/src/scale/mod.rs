@@ -7,7 +7,7 @@ pub(crate) mod usage;
 
 pub use report::Growth;
 
-use crate::part::Session;
+use crate::part::{Session, numbers_of_hosts};
 use anyhow::{Context, Result, ensure};
 use hosts::{Changes, Hosts, Start};
 use pvm_tests::Installation;
@@ -75,12 +75,8 @@ pub fn is_chosen(words: &[String]) -> bool {
     words.iter().any(|word| word.split('-').next() == Some(NAME))
 }
 
-/// The numbers of hosts that these words choose: `scale` all, `scale-64` that one.
 fn chosen(words: &[String], quick: bool) -> Vec<usize> {
-    let all: &[usize] = if quick { &FEW_HOSTS } else { &HOSTS };
-    let has = |name: &str| words.iter().any(|word| word == name);
-    let is_chosen = |hosts: &usize| has(NAME) && all.contains(hosts) || has(&format!("{NAME}-{hosts}"));
-    HOSTS.into_iter().filter(is_chosen).collect()
+    numbers_of_hosts((NAME, words), &HOSTS, if quick { &FEW_HOSTS } else { &HOSTS })
 }
 
 /// Measures what the words choose.
