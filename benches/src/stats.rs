@@ -1,5 +1,6 @@
 //! From the rounds' values to one value and its spread.
 
+use pvm_sim::stats::quantile;
 use serde::Serialize;
 
 /// The results of several rounds.
@@ -34,12 +35,9 @@ impl Summary {
     }
 }
 
-/// The value below which this part of the sorted values is, between two of them in proportion.
-fn quantile(sorted: &[f64], part: f64) -> Option<f64> {
-    let place = part * sorted.len().checked_sub(1)? as f64;
-    let below = *sorted.get(place.floor() as usize)?;
-    let above = *sorted.get(place.ceil() as usize)?;
-    Some(below + (above - below) * place.fract())
+/// The median of these values; 0 of none.
+pub fn median(values: &[f64]) -> f64 {
+    Summary::of(values).map_or(0.0, |summary| summary.median)
 }
 
 #[cfg(test)]

@@ -61,6 +61,14 @@ fn student(freedom: u64) -> f64 {
     TABLE.get(freedom as usize - 1).copied().unwrap_or(1.96 + 2.372 / n + 2.823 / (n * n))
 }
 
+/// The value below which this part of the sorted values is, between two of them in proportion; `None` of no values.
+pub fn quantile(sorted: &[f64], part: f64) -> Option<f64> {
+    let place = part * sorted.len().checked_sub(1)? as f64;
+    let below = *sorted.get(place.floor() as usize)?;
+    let above = *sorted.get(place.ceil() as usize)?;
+    Some(below + (above - below) * place.fract())
+}
+
 /// Jain's index of fairness: 1 if all are equal, 1/n if one has everything. Of nothing 1.
 pub fn jain(values: impl IntoIterator<Item = f64>) -> f64 {
     let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);

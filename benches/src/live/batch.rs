@@ -3,6 +3,7 @@
 use super::record::{Recorded, VARIABLE};
 use crate::lab::Programs;
 use crate::program;
+use crate::stats::median;
 use anyhow::{Context, Result, bail, ensure};
 use pvm_sched::policy::Policy;
 use pvm_sim::pulling::{Costs, Lengths, Workload};
@@ -166,10 +167,6 @@ fn cycle(ours: &Installation, programs: Programs, slots: u32) -> Result<f64> {
 
 fn micros(seconds: f64) -> u64 {
     (seconds.max(0.0) * 1e6).round() as u64
-}
-
-fn median(values: &[f64]) -> f64 {
-    crate::stats::Summary::of(values).map_or(0.0, |summary| summary.median)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::comparison::{Comparison, Point};
 use crate::coscheduling::{Hosts, Mode, NO_TURNS, TURNS, Values, parse};
 use crate::part::Session;
-use crate::stats::Summary;
+use crate::stats::median;
 use anyhow::{Result, ensure};
 use pvm_sim::experiments::Runs;
 use pvm_sim::experiments::epochs::{Case, Policy, Settings, simulate};
@@ -165,10 +165,6 @@ impl Costs {
             self.slice / 1e3
         )
     }
-}
-
-fn median(values: &[f64]) -> f64 {
-    Summary::of(values).map_or(0.0, |summary| summary.median)
 }
 
 /// Slowdowns.

@@ -1,5 +1,7 @@
 //! From the values of the rounds to one value and its spread.
 
+use pvm_sim::stats::quantile;
+
 /// The value of several rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
@@ -24,14 +26,6 @@ impl Summary {
     pub fn spread(&self) -> f64 {
         if self.median > 0.0 { self.half / self.median * 100.0 } else { 0.0 }
     }
-}
-
-/// The value below which this part of the sorted values is, between two of them in proportion.
-fn quantile(sorted: &[f64], part: f64) -> Option<f64> {
-    let place = part * sorted.len().checked_sub(1)? as f64;
-    let below = *sorted.get(place.floor() as usize)?;
-    let above = *sorted.get(place.ceil() as usize)?;
-    Some(below + (above - below) * place.fract())
 }
 
 #[cfg(test)]

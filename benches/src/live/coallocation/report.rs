@@ -3,7 +3,7 @@
 use super::super::page::Shown;
 use super::orders::MEGABIT;
 use super::{Curves, NAME, Outcome, Point};
-use crate::stats::Summary;
+use crate::stats::{Summary, median};
 use pvm_sched::coallocation::Strategy;
 use pvm_sim::report::{Plot, Point as Place, Report, Series, Table, number};
 
@@ -45,10 +45,6 @@ type Value = fn(&Point) -> f64;
 /// The median of the rounds.
 fn of_rounds(outcomes: &[Outcome], get: fn(&Outcome) -> f64) -> f64 {
     median(&outcomes.iter().map(get).collect::<Vec<_>>())
-}
-
-fn median(values: &[f64]) -> f64 {
-    Summary::of(values).map_or(0.0, |summary| summary.median)
 }
 
 impl Point {
