@@ -28,15 +28,18 @@ const QUEUES: &[Column] = &[
     number("HOSTS", 6, "number of its hosts; -: all"),
 ];
 
+/// Of a task.
+const STATE: Column = text(
+    "STATE",
+    8,
+    "runs; waits: another team has the turn; started: has not enrolled, and need not; enrols; leaves",
+);
+
 const TASKS: &[Column] = &[
     text("TID", 8, "the task's identifier"),
     text("HOST", 16, "its host"),
     text("TEAM", 16, "its team: tasks that want to run at the same time"),
-    text(
-        "STATE",
-        8,
-        "runs; waits: another team has the turn; started: has not enrolled, and need not; enrols; leaves",
-    ),
+    STATE,
     number("CPU%", 6, "its CPU time; 100: one core"),
     number("MSG/s", 8, "messages that it sends per second, one for each receiver"),
     number("BYTE/s", 8, "bytes that it sends per second"),
@@ -89,11 +92,7 @@ const SPINS: &[Column] = &[
     text("TID", 8, "the task's identifier"),
     text("HOST", 16, "its host"),
     text("TEAM", 16, "its team"),
-    text(
-        "STATE",
-        8,
-        "runs; waits: another team has the turn; started: has not enrolled, and need not; enrols; leaves",
-    ),
+    STATE,
     number("CPU%", 6, "its CPU time; 100: one core"),
     number("SPIN", 8, "how long it polls for a message before it sleeps"),
     text("COMMAND", 24, "its program"),
