@@ -160,8 +160,12 @@ fn is_by_rule(policy: &str, places: [usize; 3]) -> bool {
         "round-robin" => places == [3, 3, 3],
         "proportional" => places == [1, 3, 5],
         "local" => places == [9, 0, 0],
-        // By load, by what hosts ask for and when, by room: to hosts that are faster, or have more room, go no fewer.
-        _ => places.is_sorted() || places.iter().all(|count| (2..=4).contains(count)),
+        // In proportion to room.
+        "hierarchical" => places.iter().all(|count| (2..=4).contains(count)),
+        // A task takes longer on a slower host, whatever else runs on this computer.
+        "lightly-loaded" => places.is_sorted(),
+        // Hosts are given tasks as they ask for some: it depends on this computer which one asks first, and how often before the others.
+        _ => true,
     }
 }
 
