@@ -26,6 +26,9 @@ pub(crate) struct Observers {
     remote: BTreeSet<HostIndex>,
     /// Tasks of other hosts with their programs' names, while a task here is told.
     known: BTreeMap<Tid, String>,
+    /// Tasks that hosts have said run there, while as far as is known here they do not live there: the master's word that they have moved
+    /// may come later.
+    early: BTreeMap<Tid, (HostIndex, String)>,
 }
 
 /// How a task has ended.
@@ -70,6 +73,7 @@ impl Observers {
     pub fn forget(&mut self, tid: Tid, out: &mut Effects) {
         if self.local.remove(&tid).is_some() && self.local.is_empty() {
             self.known.clear();
+            self.early.clear();
             out.push(Effect::TellMembers(DaemonMsg::Observe { on: false }));
         }
     }
@@ -107,8 +111,27 @@ impl Observers {
     pub fn on_tasks_running(&mut self, host: HostIndex, tasks: Vec<(Tid, String)>, places: &Places) {
         if !self.local.is_empty() {
             self.known.retain(|tid, _| places.find(*tid) != Some(host));
-            self.known.extend(tasks.into_iter().filter(|(tid, _)| places.find(*tid) == Some(host)));
+            self.early.retain(|_, (by, _)| *by != host);
+            for (tid, name) in tasks {
+                if places.find(tid) == Some(host) {
+                    self.known.insert(tid, name);
+                } else {
+                    self.early.insert(tid, (host, name));
+                }
+            }
         }
+    }
+
+    /// A task of another host lives on a third one now.
+    pub fn moved(&mut self, tid: Tid, to: HostIndex) {
+        if let Some((_, name)) = self.early.remove(&tid).filter(|(host, _)| *host == to) {
+            self.known.insert(tid, name);
+        }
+    }
+
+    /// A task is over that had moved, and all reports of it have come, or will not count.
+    pub fn moved_gone(&mut self, tid: Tid) {
+        self.early.remove(&tid);
     }
 
     /// A task of another host runs.
@@ -121,6 +144,7 @@ impl Observers {
     /// A task lives on this host now.
     pub fn has_come(&mut self, tid: Tid) {
         self.known.remove(&tid);
+        self.early.remove(&tid);
     }
 
     /// A task of another host is over.
@@ -132,7 +156,8 @@ impl Observers {
         reads: impl Fn(Tid) -> bool,
         out: &mut Effects,
     ) {
-        if let Some(name) = self.known.remove(&tid) {
+        let early = self.early.remove(&tid).map(|(_, name)| name);
+        if let Some(name) = self.known.remove(&tid).or(early) {
             self.report_end(End { tid, name, status, intended }, reads, out);
         }
     }
@@ -147,6 +172,7 @@ impl Observers {
         out: &mut Effects,
     ) {
         self.remote.remove(&entry.index);
+        self.early.retain(|_, (host, _)| *host != entry.index);
         let (lost, known) = std::mem::take(&mut self.known)
             .into_iter()
             .partition(|(tid, _)| places.find(*tid) == Some(entry.index));
@@ -252,5 +278,32 @@ mod tests {
         observers.forget(OBSERVER, &mut out);
         observers.forget(OBSERVER, &mut out);
         assert_eq!(told(out), [true, true, false]);
+    }
+
+    #[test]
+    fn a_task_that_has_moved_is_known_when_the_master_says_so() {
+        let (mut observers, mut out) = (Observers::default(), Effects::default());
+        observers.add(OBSERVER, IncidentRequest { every_end: true }, &mut out);
+        let third = HostIndex::new(3).unwrap();
+        let running = |observers: &mut Observers| {
+            observers.on_tasks_running(third, vec![(FAR, "moved".to_owned())], &Places::default());
+            assert_eq!(observers.counts().2, 0, "it was born elsewhere");
+        };
+        running(&mut observers);
+        observers.moved(FAR, third);
+        assert_eq!(observers.counts().2, 1);
+        let mut out = Effects::default();
+        observers.on_task_over(FAR, 0, true, |_| true, &mut out);
+        assert_eq!((observers.counts().2, reports(out)), (0, 1));
+        // It is over before the master has said that it moved, or the host is out.
+        running(&mut observers);
+        let mut out = Effects::default();
+        observers.on_task_over(FAR, 0, true, |_| true, &mut out);
+        observers.moved(FAR, third);
+        assert_eq!((observers.counts().2, reports(out)), (0, 1));
+        running(&mut observers);
+        observers.moved_gone(FAR);
+        observers.moved(FAR, third);
+        assert_eq!(observers.counts().2, 0);
     }
 }

@@ -77,6 +77,10 @@ impl Core {
 
     /// Another daemon has subscribers to one of our tasks.
     pub(crate) fn on_watch_task(&mut self, from: HostIndex, tid: Tid) {
+        // What it has sent before its end may come when it is out already.
+        if self.hosts.known(from).is_none() {
+            return;
+        }
         // Until the master says that a task is over that has moved on, the other daemon may not have heard where it went.
         let has_moved_on = self.hosts.places.has(tid) && !self.hosts.lives_here(tid);
         let is_there = self.is_here(tid) || self.moves.is_coming(tid) || has_moved_on;

@@ -69,7 +69,7 @@ impl Core {
         if self.life == Life::Ending {
             return Ok(());
         }
-        let is_reached = |host| self.hosts.links.contains_key(&host) || self.hosts.contains(host);
+        let is_reached = |host| self.hosts.links.contains_key(&host) || self.hosts.known(host).is_some();
         let lost =
             self.pending.requests.values().find(|(host, _)| host.is_some_and(|host| !is_reached(host)));
         lost.map_or(Ok(()), |lost| Err(format!("an answer is awaited from a host that is out: {lost:?}")))

@@ -100,6 +100,8 @@ impl Core {
     pub(crate) fn forget_link(&mut self, host: HostIndex) -> bool {
         self.teams.unlinked(host);
         self.out.timers.cancel(Timer::IdleLink(host));
+        // Hosts that have joined while the link was being left may have made the other end a neighbour.
+        self.watching.note_change();
         self.hosts.links.remove(&host).is_some()
     }
 

@@ -243,6 +243,9 @@ impl Core {
             self.release(over);
         }
         self.effects(|core, out| core.notifies.task_moved(tid, to, out));
+        if to != own {
+            self.observers.moved(tid, to);
+        }
         let listeners: Vec<Tid> =
             self.tasks.iter().filter(|task| task.extended && task.tid != tid).map(|task| task.tid).collect();
         for listener in listeners {
@@ -262,6 +265,7 @@ impl Core {
     /// A task has ended that had moved. Its subscribers are told, if they were not.
     pub(crate) fn on_moved_task_gone(&mut self, tid: Tid) {
         self.task_gone(tid);
+        self.observers.moved_gone(tid);
         self.hosts.places.forget(tid);
         self.forget_moved(tid);
     }

@@ -313,6 +313,10 @@ impl Core {
 
     /// A host observes the tasks here, or does so no more.
     pub(crate) fn on_observe(&mut self, host: HostIndex, on: bool) {
+        // What it has sent before its end may come when it is out already.
+        if self.hosts.known(host).is_none() {
+            return;
+        }
         let running = self.tasks.iter().filter(|task| task.is_shown() && task.pid != 0);
         let tasks: Vec<(Tid, String)> = running.map(|task| (task.tid, name_of(task))).collect();
         self.effects(|core, out| core.observers.on_observe(host, on, tasks, out));

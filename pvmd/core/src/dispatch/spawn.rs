@@ -269,12 +269,12 @@ impl Core {
                 } else {
                     task.pid = pid;
                 }
-                let is_successor = task.succeeds.is_some();
+                let succeeds = task.succeeds;
                 let (exec, job, tied_to) = (task.report.take_start(), task.report.job(), task.tied_to);
                 debug!(%tid, pid, path, "task started");
                 self.teams(|teams, tasks, at| teams.join(tid, tasks, at));
                 self.hold_tasks();
-                if !is_successor {
+                if succeeds.is_none() {
                     self.trace_started(tid);
                     self.observed_begin(tid);
                     self.output_started(cookie);
@@ -285,6 +285,10 @@ impl Core {
                 }
                 if tied_to.is_some_and(|host| !self.hosts.contains(host)) {
                     self.end_tied_task(tid);
+                }
+                // The move has ended while its process was being started.
+                if succeeds.is_some_and(|attempt| self.moves.arrival(attempt).is_none()) {
+                    self.signal_task(tid, SIGKILL);
                 }
             }
             Err((error, reason)) => {

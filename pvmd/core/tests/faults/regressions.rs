@@ -557,7 +557,7 @@ fn a_task_of_a_host_that_is_out_does_not_move() {
         Op::WatchHost(34666, 16127),
         Op::Group(33890, 13710),
         Op::Ask(65177, 36799),
-        Op::Send(16280, 14442, 4, 200000),
+        Op::Send(16280, 14442, 4, 200_000),
         Op::Cut(6394, 57396, 100),
         Op::Wait(1_500_000),
         Op::Spawn(47146, 5, 43288),
@@ -566,7 +566,7 @@ fn a_task_of_a_host_that_is_out_does_not_move() {
         Op::Stop(64278, 76),
         Op::Spawn(53808, 1, 0),
         Op::Wait(1_500_000),
-        Op::Send(38198, 22280, 4, 200000),
+        Op::Send(38198, 22280, 4, 200_000),
         Op::KillManagers(2264),
         Op::Multicast(370),
         Op::Spawn(8173, 6, 0),
@@ -614,6 +614,120 @@ fn a_group_ends_with_a_member_that_has_moved() {
 #[test]
 fn a_task_that_has_just_moved_can_subscribe() {
     for seed in [4393, 10304] {
+        attempt_plan(&Plan::new(seed, super::LENGTH));
+    }
+}
+
+/// The host that a task was to leave was out before the task's successor had a process: the successor stayed for ever.
+#[test]
+fn a_successor_that_starts_too_late_is_ended() {
+    let ops = [
+        Op::Wait(1_500_000),
+        Op::Enrol(31752),
+        Op::Wait(1000),
+        Op::AddHosts(6047, 2),
+        Op::Wait(1000),
+        Op::Spawn(19500, 2, 28036),
+        Op::Spawn(5972, 5, 20827),
+        Op::Kill(43600),
+        Op::Wait(1_500_000),
+        Op::Stop(19176, 2067),
+        Op::Send(19336, 11648, 2, 3000),
+        Op::Stop(39034, 1586),
+        Op::Spawn(1576, 5, 0),
+        Op::Wait(1000),
+        Op::Multicast(43972),
+        Op::Enrol(46790),
+        Op::Ask(32054, 17399),
+        Op::Leave(20949),
+        Op::Ask(7042, 34687),
+        Op::Mail(21647, 14195),
+        Op::Wait(1000),
+        Op::Enrol(16970),
+        Op::AddHosts(53042, 2),
+        Op::WatchTask(26722, 19471),
+        Op::Move(4234, 37411, 6891),
+        Op::Cut(1603, 35990, 2900),
+        Op::Kill(47435),
+        Op::Wait(30000),
+        Op::Reset(25303, 12046),
+        Op::Wait(1_500_000),
+        Op::Observe(37703),
+    ];
+    check(736, 4, &ops);
+}
+
+/// Hosts were leaving a link when a newcomer made them neighbours.
+#[test]
+fn a_link_that_was_being_left_is_made_again_for_neighbours() {
+    let ops = [
+        Op::Wait(1_500_000),
+        Op::Cut(64869, 63760, 2900),
+        Op::Wait(30000),
+        Op::Enrol(653),
+        Op::Cut(36292, 35850, 1000),
+        Op::Sleep(58355, 52415),
+        Op::Wait(50),
+        Op::Enrol(50616),
+        Op::Enrol(13841),
+        Op::Group(5425, 44387),
+        Op::Leave(27487),
+        Op::Wait(30000),
+        Op::HearEpoch(29604, 4384, 1356),
+        Op::Spawn(15716, 2, 23461),
+        Op::Ask(20323, 22384),
+        Op::Wait(30000),
+        Op::Wait(1_500_000),
+        Op::Ask(59354, 39283),
+        Op::Send(43685, 31361, 3, 9000),
+        Op::Mail(35395, 3363),
+        Op::Send(34731, 59139, 4, 200_000),
+        Op::Sleep(59666, 55579),
+        Op::Submit(12613, 4, 7263),
+        Op::Signal(948, 53874),
+        Op::Team(1122, 0),
+        Op::Send(32566, 47584, 2, 3000),
+        Op::Kill(2668),
+        Op::Crash(45563),
+        Op::Enrol(1090),
+        Op::Wait(30000),
+        Op::AddHosts(27758, 1),
+        Op::AddHosts(33214, 2),
+        Op::Page(19887),
+        Op::AddHosts(39707, 2),
+        Op::WatchTask(50370, 16305),
+        Op::Kill(38945),
+        Op::Enrol(64893),
+        Op::Enrol(4419),
+        Op::Wait(1_500_000),
+        Op::Spawn(51377, 3, 0),
+        Op::Leave(30706),
+        Op::Team(11919, 0),
+        Op::Wait(30000),
+        Op::Wait(1000),
+        Op::Ask(41349, 18738),
+        Op::Jump(22029, 20000),
+        Op::Send(901, 40264, 1, 10),
+        Op::Multicast(48126),
+        Op::Enrol(33020),
+        Op::Send(57760, 6142, 2, 3000),
+        Op::Multicast(27305),
+        Op::DeleteHost(11213, 53804),
+        Op::Send(31907, 58993, 1, 10),
+        Op::Await(32822, 39600),
+        Op::WatchTask(36057, 49574),
+        Op::Sleep(59954, 44251),
+        Op::WatchHost(25234, 21696),
+        Op::HearEpoch(54855, 48741, 13560),
+        Op::AddHosts(51312, 1),
+    ];
+    check_large(4161, 5, true, 1, None, 3, &ops);
+}
+
+/// A newcomer asked the master whether it lives, and a host that was ending asked for news of tasks when it was out already.
+#[test]
+fn what_is_asked_beside_joining_and_leaving_does_not_stay() {
+    for seed in [4436, 9086] {
         attempt_plan(&Plan::new(seed, super::LENGTH));
     }
 }
