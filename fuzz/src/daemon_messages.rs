@@ -18,6 +18,7 @@ fn entry(index: HostIndex) -> HostEntry {
         capability: 1000.0,
         task_limit: 100,
         signature: 0x0408_8841,
+        cluster: None,
         address: Some(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 7)),
     }
 }

@@ -189,8 +189,15 @@ fn two_queues_share_the_slots() {
 fn policies() {
     let Some(mut task) = enrol() else { return };
     let policies = ["active-pulling", "round-robin", "proportional", "lightly-loaded", "local"];
-    let agents =
-        ["sender-initiated", "receiver-initiated", "bidding", "up-down", "hierarchical", "graph-theoretic"];
+    let agents = [
+        "sender-initiated",
+        "receiver-initiated",
+        "bidding",
+        "up-down",
+        "hierarchical",
+        "graph-theoretic",
+        "coallocation",
+    ];
     for policy in policies.into_iter().chain(agents) {
         let spawned = task.spawn(me()).args(["role", "brief"]).count(4).policy(policy).start().unwrap();
         assert_eq!((spawned.tids.len(), spawned.failed.len()), (4, 0), "{policy}");
@@ -201,7 +208,7 @@ fn policies() {
         let (_, done) = to_the_end(&mut task, batch);
         assert_eq!(done, BatchEvent::Done { done: 9, failed: 0, cancelled: 0 }, "{policy}");
     }
-    let names = "unknown policy \"fifo\"; choose one of active-pulling, round-robin, proportional, lightly-loaded, local, sender-initiated, receiver-initiated, bidding, up-down, hierarchical, graph-theoretic";
+    let names = "unknown policy \"fifo\"; choose one of active-pulling, round-robin, proportional, lightly-loaded, local, sender-initiated, receiver-initiated, bidding, up-down, hierarchical, graph-theoretic, coallocation";
     let plain = task.spawn("x").policy("fifo").start().unwrap_err();
     let queued = task.spawn("x").policy("fifo").queued().start().unwrap_err();
     for error in [plain, queued] {

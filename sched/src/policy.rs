@@ -2,7 +2,7 @@
 
 use crate::allocation::agent::{Coded, Party};
 use crate::allocation::{
-    Bidding, GraphTheoretic, Hierarchical, Local, ReceiverInitiated, SenderInitiated, UpDown,
+    Bidding, GraphTheoretic, Hierarchical, Layers, Local, ReceiverInitiated, SenderInitiated, UpDown,
 };
 use crate::divided::Divided;
 use crate::placement::{Candidate, Proportional, RoundRobin};
@@ -85,11 +85,13 @@ pub enum Policy {
     Hierarchical,
     /// Tasks that talk to each other come to the same host: [`GraphTheoretic`].
     GraphTheoretic,
+    /// All tasks at once, on as few clusters of hosts as can be: [`Layers`].
+    Coallocation,
 }
 
 impl Policy {
     /// All there are.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::ActivePulling,
         Self::RoundRobin,
         Self::Proportional,
@@ -101,6 +103,7 @@ impl Policy {
         Self::UpDown,
         Self::Hierarchical,
         Self::GraphTheoretic,
+        Self::Coallocation,
     ];
 
     /// Its name.
@@ -117,6 +120,7 @@ impl Policy {
             Self::UpDown => "up-down",
             Self::Hierarchical => "hierarchical",
             Self::GraphTheoretic => "graph-theoretic",
+            Self::Coallocation => "coallocation",
         }
     }
 
@@ -143,6 +147,7 @@ impl Policy {
             Self::UpDown => Box::new(Coded(UpDown::new())),
             Self::Hierarchical => Box::new(Coded(Hierarchical::default())),
             Self::GraphTheoretic => Box::new(Coded(GraphTheoretic::default())),
+            Self::Coallocation => Box::new(Coded(Layers::new())),
         })
     }
 
@@ -194,7 +199,7 @@ mod tests {
         assert_eq!(
             "fifo".parse::<Policy>().unwrap_err().to_string(),
             "unknown policy \"fifo\"; choose one of active-pulling, round-robin, proportional, lightly-loaded, local, sender-initiated, \
-             receiver-initiated, bidding, up-down, hierarchical, graph-theoretic"
+             receiver-initiated, bidding, up-down, hierarchical, graph-theoretic, coallocation"
         );
     }
 

@@ -485,7 +485,7 @@ fn a_setting_that_cannot_be_used_is_refused_with_what_it_can_be() {
         (
             "PVM_POLICY",
             "fastest",
-            "unknown policy \"fastest\"; choose one of active-pulling, round-robin, proportional, lightly-loaded, local, sender-initiated, receiver-initiated, bidding, up-down, hierarchical, graph-theoretic",
+            "unknown policy \"fastest\"; choose one of active-pulling, round-robin, proportional, lightly-loaded, local, sender-initiated, receiver-initiated, bidding, up-down, hierarchical, graph-theoretic, coallocation",
         ),
         (
             "PVM_LOG",

@@ -168,8 +168,8 @@ fn every_chapter_and_every_compiled_program_is_tried() {
     let chapters = fs::read_dir(docs().join("tutorial")).expect("the book has a tutorial");
     assert_eq!(chapters.count(), TUTORIAL.len(), "chapters of the tutorial");
     let pages = TUTORIAL.map(|chapter| format!("tutorial/{chapter}.md"));
-    let guides =
-        ["old-program", "moving", "queues", "jobs", "from-mpi"].map(|guide| format!("guides/{guide}.md"));
+    let guides = ["old-program", "moving", "queues", "jobs", "from-mpi", "policy"]
+        .map(|guide| format!("guides/{guide}.md"));
     let commands: Vec<String> = pages.iter().chain(&guides).flat_map(|page| blocks(page)).flatten().collect();
     for name in programs_in("c").union(&programs_in("f90")) {
         let compiles = |line: &str| line.starts_with("$ cc ") || line.starts_with("$ gfortran ");

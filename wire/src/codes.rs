@@ -7,7 +7,7 @@ pub const CONTEXT_TC: i32 = 0x7ffff;
 /// Version of the task–daemon protocol (`TDPROTOCOL`).
 pub const TASK_PROTOCOL: i32 = 1318;
 /// Version of this system's daemon–daemon protocol.
-pub const DAEMON_PROTOCOL: u32 = 20;
+pub const DAEMON_PROTOCOL: u32 = 21;
 /// Marks the trailing fields by which this system's library and daemon recognise each other ("PVMr").
 pub const EXTENSION_MAGIC: i32 = 0x5056_4d72;
 /// Version of the extensions that follow the mark: of [`Tmx`], of fields behind PVM's own, of what is in shared memory.

@@ -23,8 +23,19 @@ pub struct HostEntry {
     pub task_limit: u32,
     /// Its data signature.
     pub signature: u32,
+    /// The cluster that it belongs to.
+    pub cluster: Option<ClusterName>,
     /// Where its daemon listens; `None` for the master, which dials and is never dialled.
     pub address: Option<SocketAddr>,
+}
+
+/// A cluster of hosts (`cluster=` of the hostfile).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusterName {
+    /// Its name.
+    pub name: String,
+    /// The domain of clusters that it belongs to (`domain=` of its link).
+    pub domain: Option<String>,
 }
 
 /// A table of hosts as its bytes: thousands of copies for thousands of hosts share them.
@@ -63,9 +74,9 @@ impl HostTable {
         }
         let (kinds, hosts): (Vec<HostKind>, Vec<TableHost>) = codec::decode(&self.0.0)?;
         let entry = |TableHost(index, name, kind, address)| {
-            let HostKind { arch, speed, capability, task_limit, signature } =
+            let HostKind { arch, speed, capability, task_limit, signature, cluster } =
                 HostKind::clone(kinds.get(kind)?);
-            Some(HostEntry { index, name, arch, speed, capability, task_limit, signature, address })
+            Some(HostEntry { index, name, arch, speed, capability, task_limit, signature, cluster, address })
         };
         hosts.into_iter().map(entry).collect::<Option<_>>().ok_or(CodecError::Reference)
     }
@@ -83,12 +94,13 @@ struct HostKind {
     capability: f64,
     task_limit: u32,
     signature: u32,
+    cluster: Option<ClusterName>,
 }
 
 impl HostKind {
     fn of(entry: &HostEntry) -> Self {
-        let HostEntry { arch, speed, capability, task_limit, signature, .. } = entry.clone();
-        Self { arch, speed, capability, task_limit, signature }
+        let HostEntry { arch, speed, capability, task_limit, signature, cluster, .. } = entry.clone();
+        Self { arch, speed, capability, task_limit, signature, cluster }
     }
 }
 
@@ -106,6 +118,10 @@ mod tests {
             capability: 1000.0,
             task_limit: 3948,
             signature: 0x0408_8841,
+            cluster: Some(ClusterName {
+                name: format!("rack{}", index % 16),
+                domain: Some("hall".to_owned()),
+            }),
             address: Some(([10, 0, 0, 1], 40_000).into()),
         };
         let entries: Vec<HostEntry> = (1..=4000).map(entry).collect();

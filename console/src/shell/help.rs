@@ -132,7 +132,7 @@ pub const TOPICS: &[Topic] = &[
          -+           as a queued batch: tasks start as hosts have free slots (see \"help batch\")\n\
          -%POLICY     placed by this policy: active-pulling, round-robin, proportional,\n\
          \x20            lightly-loaded, local, sender-initiated, receiver-initiated,\n\
-         \x20            bidding, up-down, hierarchical, graph-theoretic\n\
+         \x20            bidding, up-down, hierarchical, graph-theoretic, coallocation\n\
          -=TEAM       as members of this team: tasks that want to run at the same time\n\
          ->           output to the console\n\
          ->FILE       output to a file; ->>FILE appends\n\

@@ -47,7 +47,7 @@ int pvm_cancelbatch(int _batch);
 
 /* Chooses the policy that places what this task spawns from now on; NULL or "" for the virtual machine's. Policies: "active-pulling",
  * "round-robin", "proportional", "lightly-loaded", "local", "sender-initiated", "receiver-initiated", "bidding", "up-down",
- * "hierarchical", "graph-theoretic". */
+ * "hierarchical", "graph-theoretic", "coallocation". */
 int pvm_setpolicy(const char *_name);
 
 /* Two tasks of a spawn, counted from 0, and how much they send to each other, in any unit. */

@@ -193,6 +193,7 @@ impl Config {
             capability: self.own_speed().into(),
             task_limit: self.task_limit,
             signature: DataSignature::NATIVE.0,
+            cluster: self.cluster.clone().map(|name| self.hostfile.cluster(name)),
             address: None,
         }
     }

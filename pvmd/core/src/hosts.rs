@@ -3,6 +3,7 @@
 use super::event::Now;
 use super::links::Link;
 use super::places::Places;
+use pvm_sched::allocation::Clusters;
 use pvm_wire::daemon::HostEntry;
 use pvm_wire::{HostIndex, Tid};
 use serde::{Deserialize, Serialize};
@@ -78,6 +79,8 @@ pub(crate) struct Hosts {
     /// behind those that are lost would be out of order.
     lost: BTreeSet<HostIndex>,
     announced: Announced,
+    /// The clusters of the members.
+    clusters: Clusters,
     pub places: Places,
 }
 
@@ -105,6 +108,7 @@ impl Hosts {
             links: BTreeMap::new(),
             lost: BTreeSet::new(),
             announced: Announced::default(),
+            clusters: Clusters::default(),
             places: Places::default(),
         }
     }
@@ -134,7 +138,18 @@ impl Hosts {
     }
 
     pub fn insert(&mut self, entry: HostEntry) {
+        self.note_cluster(&entry);
         self.members.insert(entry);
+    }
+
+    fn note_cluster(&mut self, entry: &HostEntry) {
+        if let Some(cluster) = &entry.cluster {
+            self.clusters.insert(entry.index.get() as usize, &cluster.name, cluster.domain.as_deref());
+        }
+    }
+
+    pub fn clusters(&self) -> &Clusters {
+        &self.clusters
     }
 
     /// The link to a host is broken or could not be made.
@@ -216,6 +231,7 @@ impl Hosts {
     pub fn remove(&mut self, host: HostIndex) -> Option<HostEntry> {
         self.announced.added.remove(host);
         self.lost.remove(&host);
+        self.clusters.remove(host.get() as usize);
         self.members.remove(host).or(self.announced.members.remove(host))
     }
 
@@ -228,7 +244,9 @@ impl Hosts {
         let Announced { members, added, .. } = std::mem::take(&mut self.announced);
         self.announced.serial = serial;
         let newcomers = added.indices().collect();
-        self.members.0.extend(members.0.into_iter().chain(added.0));
+        for (_, entry) in members.0.into_iter().chain(added.0) {
+            self.insert(entry);
+        }
         Some(newcomers)
     }
 }
@@ -250,6 +268,7 @@ mod tests {
             capability: 1000.0,
             task_limit: 10,
             signature: 0,
+            cluster: None,
             address: Some("127.80.0.2:1".parse().unwrap()),
         }
     }

@@ -192,6 +192,7 @@ impl Core {
                 Timer::Retry(batch, ticket) => {
                     self.node(|node, tasks, at| node.on_retry(batch, ticket, tasks, at));
                 }
+                Timer::Offer => self.tell_offer(),
                 Timer::Agent(policy) => self.agents.tell(policy, AgentEvent::Woken, None),
                 Timer::Patience(id) => self.home(|home, at| home.on_impatient(id, at)),
                 Timer::Refused(id) => self.home(|home, at| home.hand_out_refused(id, at)),

@@ -17,6 +17,8 @@ pub(crate) enum Timer {
     Retry(BatchId, Ticket),
     /// The agent of a policy wanted to be woken.
     Agent(Policy),
+    /// The master is told what a place on this host costs.
+    Offer,
     /// The caller of a spawn has waited for long until agents find hosts.
     Patience(SpawnId),
     /// Tasks of a spawn are handed out again that a host has refused, as its owner is there.
@@ -155,6 +157,7 @@ impl fmt::Display for Timer {
             Self::Owner => write!(out, "the last input of the owner"),
             Self::JobReports => write!(out, "report of tasks of jobs"),
             Self::JobTraffic => write!(out, "report of what tasks of jobs have sent"),
+            Self::Offer => write!(out, "tell what a place on this host costs"),
             Self::Column => write!(out, "report of processes that take turns"),
             Self::Rows => write!(out, "send rows of the matrix"),
             Self::Sweep => write!(out, "pack the matrix"),

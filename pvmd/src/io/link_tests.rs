@@ -43,6 +43,7 @@ impl End {
             capability: 1.0,
             task_limit: 1,
             signature: 0,
+            cluster: None,
             address: Some(address),
         }
     }

@@ -1,5 +1,7 @@
 //! The interface of a policy: one agent on each host, which hears events and answers with actions.
 
+use super::clusters::Clusters;
+use pvm_wire::daemon::Offer;
 use pvm_wire::spawn::Pair;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -127,12 +129,17 @@ pub enum Action<M> {
     },
     /// [`Event::Woken`] is wanted after this time, milliseconds. An earlier one that has not come yet is not wanted any more.
     Wake(u64),
+    /// What this host asks and has earned, for the list that every program can read.
+    Post(Offer),
     /// No host has room for what waits of a request. Processes that must not wait for room are divided among all hosts then.
     NoRoom {
         /// The request.
         request: u64,
     },
 }
+
+/// Hosts that are all in one cluster.
+static NO_CLUSTERS: Clusters = Clusters::NONE;
 
 /// What an agent sees of the world, and its actions.
 #[derive(Debug)]
@@ -145,6 +152,8 @@ pub struct Scene<'a, M> {
     pub room: u32,
     /// All hosts, in ascending order; this one is among them.
     pub hosts: &'a [usize],
+    /// Which of them belong together.
+    pub clusters: &'a Clusters,
     /// The host whose agent decides for all, in policies with a centre.
     pub centre: usize,
     /// The time, in milliseconds.
@@ -162,7 +171,15 @@ impl<'a, M> Scene<'a, M> {
         now: u64,
         random: &'a mut Randomness,
     ) -> Self {
-        Self { own, load, room: room.max(1), hosts, centre, now, random, actions: Vec::new() }
+        let (room, clusters, actions) = (room.max(1), &NO_CLUSTERS, Vec::new());
+        Self { own, load, room, hosts, clusters, centre, now, random, actions }
+    }
+
+    /// The same with hosts in clusters.
+    #[must_use]
+    pub fn within(mut self, clusters: &'a Clusters) -> Self {
+        self.clusters = clusters;
+        self
     }
 
     /// Processes that could begin here and would have a processor.
@@ -192,6 +209,11 @@ impl<'a, M> Scene<'a, M> {
     /// Wants to be woken after this time, in milliseconds.
     pub fn wake(&mut self, after: u64) {
         self.actions.push(Action::Wake(after));
+    }
+
+    /// Puts into the list that every program can read what this host asks and has earned.
+    pub fn post(&mut self, offer: Offer) {
+        self.actions.push(Action::Post(offer));
     }
 
     /// No host has room for what waits of a request.
@@ -250,7 +272,8 @@ impl<A: Agent> Party for Coded<A> {
     fn on(&mut self, event: Event<Vec<u8>>, scene: &mut Scene<'_, Vec<u8>>) {
         let Some(event) = event.decode::<A::Message>() else { return };
         let place = (scene.own, scene.centre);
-        let mut inner = Scene::new(place, (scene.load, scene.room), scene.hosts, scene.now, scene.random);
+        let load = (scene.load, scene.room);
+        let mut inner = Scene::new(place, load, scene.hosts, scene.now, scene.random).within(scene.clusters);
         self.0.on(event, &mut inner);
         let actions = inner.into_actions();
         scene.actions.extend(actions.into_iter().filter_map(Action::encode));
@@ -286,6 +309,7 @@ impl<M: Serialize> Action<M> {
                 Action::Send { to, message: pvm_wire::codec::encode(&message).ok()? }
             }
             Self::Wake(after) => Action::Wake(after),
+            Self::Post(offer) => Action::Post(offer),
             Self::NoRoom { request } => Action::NoRoom { request },
         })
     }

@@ -3,6 +3,8 @@
 use super::agent::{Agent, Event, Scene};
 use super::census::Census;
 use super::promises::Promises;
+use super::till::Till;
+use pvm_wire::daemon::Offer;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -60,6 +62,9 @@ pub struct Bidding {
     published: Option<u64>,
     /// Processes that have bought a place here and have not begun.
     sold: Promises,
+    till: Till,
+    /// What programs can read of this host.
+    posted: Option<Offer>,
     /// The bids at this host.
     auction: Auction,
     board: Board,
@@ -132,6 +137,17 @@ impl Bidding {
             self.published = Some(price);
             scene.send(scene.centre, Message::Price(price));
         }
+        self.post(scene);
+    }
+
+    /// Programs can read a new price or income, once the price was ever asked for.
+    fn post(&mut self, scene: &mut Scene<'_, Message>) {
+        let Some(price) = self.published else { return };
+        let offer = self.till.offer(price);
+        if self.posted != Some(offer) {
+            self.posted = Some(offer);
+            scene.post(offer);
+        }
     }
 
     /// Processes of a request that have not bid.
@@ -183,6 +199,7 @@ impl Bidding {
             *won.entry((home, request)).or_default() += u32::from(sold);
             if sold {
                 self.sold.add(home, scene.now);
+                self.till.sell(home, amount);
             }
         }
         for ((home, request), won) in won {
@@ -225,6 +242,7 @@ impl Bidding {
                 let price = self.price(scene);
                 self.published = Some(price);
                 scene.send(from, Message::Price(price));
+                self.post(scene);
             }
             Message::Price(price) => self.board.priced(from, price, scene),
             Message::Bid { request, amounts } => {
@@ -238,6 +256,7 @@ impl Bidding {
             Message::Result { request, won } => self.result(from, request, won, scene),
             Message::Release => {
                 self.sold.settle(from, 1);
+                self.till.give_back(from);
                 self.publish(scene);
             }
         }
@@ -245,6 +264,7 @@ impl Bidding {
 
     fn gone(&mut self, host: usize, scene: &mut Scene<'_, Message>) {
         self.sold.gone(host);
+        self.till.gone(host);
         self.auction.gone(host);
         self.bids.retain(|&(at, _), _| at != host);
         self.board.gone(host, scene);
@@ -318,6 +338,7 @@ impl Agent for Bidding {
             Event::Began { home, count, placed, .. } => {
                 if placed {
                     self.sold.settle(home, count);
+                    self.till.begun(home, count);
                 }
                 self.publish(scene);
             }
@@ -401,5 +422,31 @@ mod tests {
         assert_eq!(hear(bid(2)), []);
         let result = |to, won| Action::Send { to, message: Message::Result { request: 1, won } };
         assert_eq!(hear(Event::Woken), [result(1, 1), result(2, 0)]);
+    }
+
+    #[test]
+    fn a_host_posts_what_it_asks_and_has_earned() {
+        let (hosts, mut random) = ([0, 1, 2], Randomness::new(1));
+        let mut seller = Bidding::new();
+        let mut hear = |load, event| {
+            let mut scene = Scene::new((1, 0), (load, 2), &hosts, 0, &mut random);
+            seller.on(event, &mut scene);
+            let posted = |action| match action {
+                Action::Post(offer) => Some(offer),
+                _ => None,
+            };
+            scene.into_actions().into_iter().filter_map(posted).collect::<Vec<_>>()
+        };
+        let says = |message| Event::Heard { from: 2, message };
+        assert_eq!(hear(1, Event::Load), [], "its price was never asked for");
+        let first = Offer { price: 500, ..Offer::default() };
+        assert_eq!(hear(1, Event::Heard { from: 0, message: Message::Quote }), [first]);
+        assert_eq!(hear(1, says(Message::Bid { request: 1, amounts: vec![1500, 500] })), []);
+        // The second bid is below the price that the first sale has led to.
+        let sold = Offer { price: 1000, last: 1500, sold: 1, income: 1500 };
+        assert_eq!(hear(1, Event::Woken), [sold]);
+        assert_eq!(hear(1, says(Message::Release)), [Offer { price: 500, sold: 0, income: 0, ..sold }]);
+        assert_eq!(hear(2, Event::Load), [Offer { price: 1000, sold: 0, income: 0, ..sold }]);
+        assert_eq!(hear(2, Event::Load), [], "nothing has changed");
     }
 }

@@ -18,12 +18,16 @@ impl<T> Default for Census<T> {
 }
 
 impl<T> Census<T> {
-    /// Asks those hosts that are not known.
+    /// Asks those of all hosts that are not known.
     pub fn take<M>(&mut self, question: impl Fn() -> M, scene: &mut Scene<'_, M>) {
-        if self.known.len() + self.awaited.len() == scene.hosts.len() {
-            return;
+        if self.known.len() + self.awaited.len() < scene.hosts.len() {
+            self.take_of(scene.hosts, question, scene);
         }
-        for &host in scene.hosts {
+    }
+
+    /// Asks those of these hosts that are not known.
+    pub fn take_of<M>(&mut self, hosts: &[usize], question: impl Fn() -> M, scene: &mut Scene<'_, M>) {
+        for &host in hosts {
             if !self.known.contains_key(&host) && self.awaited.insert(host) {
                 scene.send(host, question());
             }
@@ -45,6 +49,21 @@ impl<T> Census<T> {
     /// Whether all have answered.
     pub fn is_complete(&self) -> bool {
         self.awaited.is_empty()
+    }
+
+    /// What is known, by host.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
+        self.known.iter().map(|(&host, says)| (host, says))
+    }
+
+    /// The same, to be changed.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.known.values_mut()
+    }
+
+    /// Whether nothing was ever asked.
+    pub fn is_unused(&self) -> bool {
+        self.known.is_empty() && self.awaited.is_empty()
     }
 
     pub fn get_mut(&mut self, host: usize) -> Option<&mut T> {

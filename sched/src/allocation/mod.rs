@@ -11,6 +11,7 @@
 //! | receiver-initiated | [`ReceiverInitiated`] |
 //! | bidding | [`Bidding`] |
 //! | active pulling ([`crate::pulling`]) | [`Managed`] |
+//! | co-allocation over clusters (Zhang Weizhe and others) | [`Layers`] |
 //!
 //! The six and the baseline [`Local`] are [agents](agent::Agent), one on each host, which know only what they hear in messages: daemons
 //! and the simulator ([`Agents`]) drive the same ones. [`Managed`] puts the policies that a task manager carries out behind the same
@@ -19,8 +20,10 @@
 pub mod agent;
 pub mod bidding;
 mod census;
+mod clusters;
 mod graph;
 mod hierarchy;
+mod layers;
 mod local;
 mod managed;
 pub mod partition;
@@ -28,13 +31,16 @@ mod promises;
 pub mod receiver;
 pub mod sender;
 mod simulated;
+mod till;
 mod tree;
 pub mod updown;
 mod usage;
 
 pub use bidding::Bidding;
+pub use clusters::Clusters;
 pub use graph::GraphTheoretic;
 pub use hierarchy::Hierarchical;
+pub use layers::Layers;
 pub use local::Local;
 pub use managed::Managed;
 pub use receiver::ReceiverInitiated;
@@ -133,6 +139,9 @@ mod tests {
             Box::new(Agents::new("up-down", hosts, None, UpDown::new)),
             Box::new(Agents::new("hierarchical", hosts, None, || Hierarchical::new(3, 2).staying())),
             Box::new(Agents::new("graph-theoretic", hosts, None, GraphTheoretic::default)),
+            Box::new(
+                Agents::new("coallocation", hosts, None, Layers::new).within(Clusters::blocks(hosts, 3, 2)),
+            ),
             Box::new(Agents::new("active pulling", hosts, None, || Managed::new(Policy::ActivePulling))),
             Box::new(Agents::new("proportional", hosts, None, || Managed::new(Policy::Proportional))),
         ]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 /// A process that has not come for this time does not come, in milliseconds: its program could not be started, for instance.
-const LIFE: u64 = 5000;
+pub const LIFE: u64 = 5000;
 
 /// Processors set aside.
 #[derive(Clone, Debug, Default)]
@@ -36,6 +36,12 @@ impl Promises {
     pub fn count(&self, now: u64) -> u32 {
         let is_alive = |since: &&u64| now.saturating_sub(**since) < LIFE;
         self.since.values().flatten().filter(is_alive).count() as u32
+    }
+
+    /// Those of this home, or of whatever else they were promised by.
+    pub fn count_of(&self, home: usize, now: u64) -> u32 {
+        let since = self.since.get(&home).into_iter().flatten();
+        since.filter(|&&since| now.saturating_sub(since) < LIFE).count() as u32
     }
 
     /// The homes whose processes do not come, which are forgotten.

@@ -1,6 +1,7 @@
 //! Algorithms as the simulator drives them: it tells what happens, and carries out steps.
 
 use super::agent::{Action, Agent, Event, Randomness, Scene};
+use super::clusters::Clusters;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
 
@@ -74,6 +75,7 @@ pub struct Agents<A> {
     places: Vec<Place<A>>,
     /// Hosts that are not away, in ascending order.
     present: Vec<usize>,
+    clusters: Clusters,
     centre: usize,
     /// Processes that are not placed, by their home and request.
     unplaced: BTreeMap<(usize, u64), u32>,
@@ -108,10 +110,18 @@ impl<A: Agent> Agents<A> {
             interval,
             places: (0..hosts).map(place).collect(),
             present: (0..hosts).collect(),
+            clusters: Clusters::default(),
             centre: 0,
             unplaced: BTreeMap::new(),
             random: Randomness::new(1),
         }
+    }
+
+    /// The same with hosts in clusters.
+    #[must_use]
+    pub fn within(mut self, clusters: Clusters) -> Self {
+        self.clusters = clusters;
+        self
     }
 
     fn is_present(&self, host: usize) -> bool {
@@ -137,7 +147,8 @@ impl<A: Agent> Agents<A> {
                 &self.present,
                 machines.now(),
                 &mut self.random,
-            );
+            )
+            .within(&self.clusters);
             place.agent.on(event, &mut scene);
             for action in scene.into_actions() {
                 match action {
@@ -154,7 +165,7 @@ impl<A: Agent> Agents<A> {
                         self.start((own, request), host, (count, ways), &mut steps, &mut queue);
                     }
                     Action::Wake(after) if after <= MOMENT => waits.push_back((own, Event::Woken, ways)),
-                    Action::Wake(_) | Action::NoRoom { .. } => {}
+                    Action::Wake(_) | Action::Post(_) | Action::NoRoom { .. } => {}
                 }
             }
         }

@@ -230,7 +230,7 @@ impl Simulation<'_> {
                 self.engine.after(after.saturating_mul(1000), Event::Wakes { host, wish });
             }
             Action::NoRoom { .. } if host == 0 => self.no_room(),
-            Action::Start { .. } | Action::NoRoom { .. } => {}
+            Action::Start { .. } | Action::NoRoom { .. } | Action::Post(_) => {}
         }
     }
 

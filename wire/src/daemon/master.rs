@@ -9,6 +9,20 @@ use crate::tid::{HostIndex, Tid};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
+/// What a host asks for a place, and what it has earned (policy `bidding`). The unit is a thousandth of the price of a host that has one task
+/// for each slot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offer {
+    /// The price of the next place.
+    pub price: u64,
+    /// What was paid for the last one.
+    pub last: u64,
+    /// Places sold.
+    pub sold: u64,
+    /// What was paid for all of them.
+    pub income: u64,
+}
+
 /// What hosts say to the master. A host keeps it until the master has heard it, and says it again to the next one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ToMaster {
@@ -61,6 +75,8 @@ pub enum ToMaster {
         /// By job and host.
         sent: Vec<JobSent>,
     },
+    /// What a place on this host costs, for the public list.
+    Offer(Offer),
     /// Answers `MeasureLink`.
     LinkMeasured {
         /// The other host.

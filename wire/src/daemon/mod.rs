@@ -15,8 +15,8 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 pub use crate::blob::Blob;
-pub use crate::host_table::{HostEntry, HostTable};
-pub use master::{AddResult, FromMaster, MasterReply, MasterRequest, ToMaster};
+pub use crate::host_table::{ClusterName, HostEntry, HostTable};
+pub use master::{AddResult, FromMaster, MasterReply, MasterRequest, Offer, ToMaster};
 pub use moves::{Attempt, Luggage, MoveMsg, Subscription};
 pub use peers::{PeerReply, PeerRequest};
 
@@ -343,6 +343,7 @@ mod tests {
             capability: 1012.5,
             task_limit: 4096,
             signature: 0x0040_8c41,
+            cluster: None,
             address: None,
         };
         for message in [

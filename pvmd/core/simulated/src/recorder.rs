@@ -43,7 +43,17 @@ pub fn entry(index: u32) -> HostEntry {
     let StartedHost { arch, signature, capability, task_limit, address } = started_host();
     let address = (index > 1).then_some(address);
     let name = format!("node{index}");
-    HostEntry { index: host(index), name, arch, speed: 1000, capability, task_limit, signature, address }
+    HostEntry {
+        index: host(index),
+        name,
+        arch,
+        speed: 1000,
+        capability,
+        task_limit,
+        signature,
+        cluster: None,
+        address,
+    }
 }
 
 /// A table of such hosts.

@@ -9,11 +9,14 @@ use pvm_sched::allocation::agent::Action;
 use pvm_sched::policy::Policy;
 use pvm_wire::batch::BatchId;
 use pvm_wire::calls::turns::{self as calls, Receiver};
-use pvm_wire::daemon::{Blob, DaemonMsg};
+use pvm_wire::daemon::{Blob, DaemonMsg, ToMaster};
 use pvm_wire::queue::PolicyMessages;
 use pvm_wire::{HostIndex, Tid};
 use std::time::Duration;
 use tracing::{trace, warn};
+
+/// Prices change with each task, and the master's deputies hear of each entry of the mailbox: four in a second are enough for readers.
+const OFFERS_APART: Duration = Duration::from_millis(250);
 
 impl Core {
     /// The next agent hears its next event. Whether there was one.
@@ -23,7 +26,8 @@ impl Core {
         let load = self.node(|node, tasks, at| node.load_and_room(tasks, at));
         let known = self.hosts.iter().map(|entry| entry.index).filter(|&host| self.hosts.is_reachable(host));
         let hosts: Vec<usize> = known.map(number).collect();
-        let view = View { own: self.config.index, centre, load, hosts: &hosts, now: self.now };
+        let clusters = self.hosts.clusters();
+        let view = View { own: self.config.index, centre, load, hosts: &hosts, clusters, now: self.now };
         if let Some(Reaction { policy, actions, cause, messages }) = self.agents.hear_next(&view) {
             if let Some(batch) = cause.filter(|batch| batch.home == self.config.index) {
                 let messages = PolicyMessages { between_hosts: messages, at_home: 0 };
@@ -56,7 +60,21 @@ impl Core {
                 self.out.timers.cancel(Timer::Agent(policy));
                 self.set_timer(Duration::from_millis(after), Timer::Agent(policy));
             }
+            Action::Post(offer) => {
+                self.agents.post(offer);
+                if !self.out.timers.is_set(Timer::Offer) {
+                    self.tell_offer();
+                }
+            }
             Action::NoRoom { request } => self.home(|home, at| home.on_no_room(SpawnId(request), at)),
+        }
+    }
+
+    /// The master, which has the mailbox, is told what this host asks and has earned.
+    pub(crate) fn tell_offer(&mut self) {
+        if let Some(offer) = self.agents.take_offer() {
+            self.tell_master(ToMaster::Offer(offer));
+            self.set_timer(OFFERS_APART, Timer::Offer);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::values::shortened;
 use super::{HostOptions, Hostfile, HostfileError};
+use pvm_wire::daemon::ClusterName;
 use pvm_wire::quantity;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,13 +14,15 @@ const CLUSTERS_MAX: usize = 1000;
 /// The option of a line that is about a link.
 const KEY: &str = "link";
 
-/// `link=NAME [bw=BANDWIDTH]`: the link between a cluster and the centre of the star.
+/// `link=NAME [bw=BANDWIDTH] [domain=NAME]`: the link between a cluster and the centre of the star.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
     /// The cluster.
     pub cluster: String,
     /// Bits per second; `None`: they are to be measured.
     pub bandwidth: Option<u64>,
+    /// The domain of clusters that the cluster belongs to.
+    pub domain: Option<String>,
 }
 
 impl Link {
@@ -27,24 +30,32 @@ impl Link {
     pub(super) fn parse(text: &str) -> Result<Option<Self>, String> {
         let mut words = text.split([' ', '\t']).filter(|word| !word.is_empty());
         let Some((KEY, name)) = words.next().and_then(|word| word.split_once('=')) else { return Ok(None) };
-        let cluster = cluster_name(KEY, name)?;
-        let mut bandwidth = None;
+        let mut link = Self { cluster: cluster_name(KEY, name)?, bandwidth: None, domain: None };
         for word in words {
-            let Some(("bw", value)) = word.split_once('=') else {
-                return Err(format!("`{}`: the line of a link has no option but `bw=`", shortened(word)));
+            let is_second = match word.split_once('=') {
+                Some(("bw", value)) => link.bandwidth.replace(bandwidth(value)?).is_some(),
+                Some((key @ "domain", value)) => link.domain.replace(cluster_name(key, value)?).is_some(),
+                _ => {
+                    let word = shortened(word);
+                    return Err(format!(
+                        "`{word}`: the line of a link has no options but `bw=` and `domain=`"
+                    ));
+                }
             };
-            let value = quantity::bandwidth(value).map_err(|_| {
-                format!("`bw={}`: a bandwidth is 500kbit, 40Mbit, 1Gbit or 2.5Gbit", shortened(value))
-            })?;
-            if bandwidth.replace(value).is_some() {
-                return Err("the bandwidth is given twice".to_owned());
+            if is_second {
+                return Err(format!("`{}`: the option is given twice", shortened(word)));
             }
         }
-        Ok(Some(Self { cluster, bandwidth }))
+        Ok(Some(link))
     }
 }
 
-/// The name of a cluster, the value of an option.
+fn bandwidth(value: &str) -> Result<u64, String> {
+    let reason = || format!("`bw={}`: a bandwidth is 500kbit, 40Mbit, 1Gbit or 2.5Gbit", shortened(value));
+    quantity::bandwidth(value).map_err(|_| reason())
+}
+
+/// The name of a cluster or of a domain of clusters, the value of an option.
 pub(super) fn cluster_name(key: &str, value: &str) -> Result<String, String> {
     let is_good = !value.is_empty()
         && value.len() <= NAME_MAX
@@ -52,8 +63,9 @@ pub(super) fn cluster_name(key: &str, value: &str) -> Result<String, String> {
     if is_good {
         return Ok(value.to_owned());
     }
+    let what = if key == "domain" { "a domain" } else { "a cluster" };
     Err(format!(
-        "`{key}={}`: the name of a cluster is at most {NAME_MAX} letters, digits, `-`, `_` and `.`",
+        "`{key}={}`: the name of {what} is at most {NAME_MAX} letters, digits, `-`, `_` and `.`",
         shortened(value)
     ))
 }
@@ -111,6 +123,12 @@ impl Hostfile {
         named.chain(links).collect()
     }
 
+    /// A cluster with what the file says of it.
+    pub(crate) fn cluster(&self, name: String) -> ClusterName {
+        let link = self.links.iter().find(|link| link.cluster == name);
+        ClusterName { domain: link.and_then(|link| link.domain.clone()), name }
+    }
+
     /// The clusters whose links are to be measured.
     pub fn unmeasured_links(&self) -> BTreeSet<String> {
         let unknown = self.links.iter().filter(|link| link.bandwidth.is_none());
@@ -134,7 +152,13 @@ mod tests {
         let without = Hostfile::parse("n1 cluster=a\n").expect("no mistakes").clusters();
         assert_eq!(without, [("a".to_owned(), None)].into());
         assert!(hostfile.unmeasured_links().is_empty());
-        let open = Hostfile::parse("n1 cluster=a\nlink=a # somewhere\n").expect("no mistakes");
+        let open = Hostfile::parse("n1 cluster=a\nlink=a domain=d # somewhere\n").expect("no mistakes");
+        let name = |name: &str, domain: Option<&str>| ClusterName {
+            name: name.to_owned(),
+            domain: domain.map(str::to_owned),
+        };
+        assert_eq!(open.cluster("a".to_owned()), name("a", Some("d")));
+        assert_eq!(hostfile.cluster("fast".to_owned()), name("fast", None));
         assert_eq!((open.clusters(), open.unmeasured_links()), (without, ["a".to_owned()].into()));
     }
 
@@ -153,8 +177,17 @@ mod tests {
             told("1Gbit", "1GB"),
             "line 1: `bw=1GB`: a bandwidth is 500kbit, 40Mbit, 1Gbit or 2.5Gbit"
         );
-        assert_eq!(told("bw=1Gbit", "bw=1bit bw=2bit"), "line 1: the bandwidth is given twice");
-        assert_eq!(told("bw=1Gbit", "sp=9"), "line 1: `sp=9`: the line of a link has no option but `bw=`");
+        assert_eq!(told("bw=1Gbit", "bw=1bit bw=2bit"), "line 1: `bw=2bit`: the option is given twice");
+        assert_eq!(
+            told("bw=1Gbit", "sp=9"),
+            "line 1: `sp=9`: the line of a link has no options but `bw=` and `domain=`"
+        );
+        assert!(
+            told("bw=1Gbit", "domain=a/b")
+                .starts_with("line 1: `domain=a/b`: the name of a domain is at most")
+        );
+        assert_eq!(told("bw=1Gbit", "domain=a domain=a"), "line 1: `domain=a`: the option is given twice");
+        assert!(told("sp=500", "domain=a").starts_with("line 4: `domain=` belongs to the line of a link"));
         assert!(
             told("cluster=slow", "cluster=a/b").starts_with("line 4: `cluster=a/b`: the name of a cluster")
         );

@@ -251,7 +251,11 @@ impl HostOptions {
             "job" => self.job = Some(job(value)?),
             "so" => self.start_options = text(),
             "cluster" => self.cluster = Some(clusters::cluster_name(key, value)?),
-            "bw" => return Err("`bw=` belongs to the line of a link: `link=NAME bw=1Gbit`".to_owned()),
+            "bw" | "domain" => {
+                return Err(format!(
+                    "`{key}=` belongs to the line of a link: `link=NAME bw=1Gbit domain=NAME`"
+                ));
+            }
             _ if foreign::SLOTS_KEYS.contains(&key) => self.set_slots(value)?,
             "user" => self.login = text(),
             _ if foreign::refused(key).is_some() => {

@@ -165,7 +165,7 @@ fn every_mistake_is_told_with_its_line() {
             "line 14: `ip=-x` begins with `-`",
             "line 15: `net=mine`: a network is `private` or `open`",
             "line 16: `slice=0`: a slice is 1 to 60000 milliseconds",
-            "line 17: `policy=best`: the policies are active-pulling, round-robin, proportional, lightly-loaded, local, sender-initiated, receiver-initiated, bidding, up-down, hierarchical, graph-theoretic",
+            "line 17: `policy=best`: the policies are active-pulling, round-robin, proportional, lightly-loaded, local, sender-initiated, receiver-initiated, bidding, up-down, hierarchical, graph-theoretic, coallocation",
             "line 18: `succession=on`: a succession is `proved`, `silent` or `off`",
             "line 19: `job=17_2`: a job of Slurm is a number from 1 on",
             "line 20: `coscheduling=on`: must be auto, priorities, weights, stop, implicit, dasic or dasic,MEANS",

@@ -37,8 +37,6 @@ pub(crate) struct AddOperation {
     positions: BTreeMap<HostIndex, usize>,
     /// It has not begun: daemons of hosts that have left are still ending.
     is_held: bool,
-    /// The clusters of hosts that have a place in the machine.
-    clusters: BTreeMap<HostIndex, String>,
     /// Set when the newcomers were announced: the table's serial, and the hosts that have not acknowledged it yet.
     told: Option<(u64, BTreeSet<HostIndex>)>,
 }
@@ -93,9 +91,8 @@ impl Master {
         refuse_names(&mut stages, &self.members);
         self.adds += 1;
         let id = AddId(self.adds);
-        let (positions, clusters) = (BTreeMap::new(), BTreeMap::new());
-        self.adding =
-            Some(AddOperation { id, asker, stages, positions, is_held: true, clusters, told: None });
+        let positions = BTreeMap::new();
+        self.adding = Some(AddOperation { id, asker, stages, positions, is_held: true, told: None });
         self.resume_add(out);
     }
 
@@ -148,9 +145,7 @@ impl Master {
                 }
                 continue;
             }
-            let cluster = spec.options.cluster.clone();
             let stage = self.place_newcomer(spec, address, &mut taken);
-            operation.clusters.extend(stage.index().zip(cluster));
             operation.positions.extend(stage.index().map(|index| (index, operation.stages.len())));
             operation.stages.push(stage);
         }
@@ -295,7 +290,7 @@ impl Master {
     }
 
     fn commit_add(&mut self, out: &mut Effects) {
-        let Some(mut operation) = self.adding.take() else { return };
+        let Some(operation) = self.adding.take() else { return };
         let newcomers: Vec<HostEntry> = operation.newcomers().cloned().collect();
         if let Some((serial, _)) = operation.told {
             out.push(Effect::OrderAll(FromMaster::TableCommit { serial }));
@@ -307,7 +302,7 @@ impl Master {
             }
         }
         for entry in newcomers {
-            self.jobs.host_joined(&entry, operation.clusters.remove(&entry.index));
+            self.jobs.host_joined(&entry);
             self.jobs.ask_of_earlier(entry.index, &entry.name, out);
             self.members.insert(entry);
         }
@@ -498,7 +493,7 @@ mod tests {
             reason.starts_with("cluster=large: the file of queues has a cluster of this name"),
             "{reason}"
         );
-        let index = HostIndex::new(2).unwrap();
-        assert_eq!(operation.clusters, BTreeMap::from([(index, "east".to_owned())]));
+        let Stage::Starting(newcomer, _) = &operation.stages[0] else { panic!("{operation:?}") };
+        assert_eq!(newcomer.spec.options.cluster.as_deref(), Some("east"));
     }
 }

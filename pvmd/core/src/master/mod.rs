@@ -36,7 +36,7 @@ use moves::Moves;
 use pvm_wire::calls::CallError;
 use pvm_wire::calls::hosts::{Additions, StartUp};
 use pvm_wire::daemon::{
-    AddResult, Blob, DaemonMsg, FromMaster, HostEntry, MasterReply, MasterRequest, ToMaster,
+    AddResult, Blob, DaemonMsg, FromMaster, HostEntry, MasterReply, MasterRequest, Offer, ToMaster,
 };
 use pvm_wire::{HostIndex, PvmError, Tid};
 use serde::{Deserialize, Serialize};
@@ -124,7 +124,7 @@ impl Master {
         let settings = Settings::new(config);
         let mut jobs = Jobs::new(config, settings.lost_end);
         jobs.note_slots(seat, config.slots);
-        jobs.host_joined(&own, config.cluster.clone());
+        jobs.host_joined(&own);
         members.insert(own);
         sessions.open(seat);
         Self {
@@ -272,6 +272,7 @@ impl Master {
             ToMaster::TaskReports { .. } if self.is_ending => {}
             ToMaster::TaskReports { reports } => self.jobs.note(host, reports),
             ToMaster::JobTraffic { sent } => self.jobs.note_sent(host, sent),
+            ToMaster::Offer(offer) => self.on_offer(host, offer, out),
             ToMaster::LinkMeasured { to, bandwidth } => self.jobs.link_measured((host, to), bandwidth, out),
             ToMaster::HostSilent { host: other } => self.on_host_silent(host, other, out),
             ToMaster::LinkLost { host: other, has_ended, reason } => {
@@ -432,16 +433,26 @@ impl Master {
                 if let Some(owner) = outcome.watch {
                     watch(owner, self.moves.places(), out);
                 }
-                for (to, body) in outcome.answers {
-                    answer(to, MasterReply::Mailbox { body: Blob(body.into()) }, out);
-                }
+                answer_mailbox(outcome.answers, out);
             }
             Err(error) => {
                 warn!(%from, %error, "malformed mailbox request");
-                let body = CallError::from(PvmError::BadParam).encode();
-                answer(to, MasterReply::Mailbox { body: Blob(body.into()) }, out);
+                answer_mailbox(vec![(to, CallError::from(PvmError::BadParam).encode())], out);
             }
         }
+    }
+
+    /// A host says what a place there costs: every program can read it.
+    fn on_offer(&mut self, host: HostIndex, offer: Offer, out: &mut Effects) {
+        let Some(entry) = self.members.get(host) else { return };
+        answer_mailbox(self.mailbox.post(host, &entry.name, offer), out);
+    }
+}
+
+/// Answers requests about the mailbox.
+fn answer_mailbox(answers: Vec<(PeerTo, Vec<u8>)>, out: &mut Effects) {
+    for (to, body) in answers {
+        answer(to, MasterReply::Mailbox { body: Blob(body.into()) }, out);
     }
 }
 

@@ -114,6 +114,7 @@ impl Master {
                     capability: speed.into(),
                     task_limit: started.task_limit,
                     signature: started.signature,
+                    cluster: spec.options.cluster.map(|name| self.settings.hostfile.cluster(name)),
                     address: Some(started.address),
                 };
                 if let Some(stage) = self.newcomer(index) {

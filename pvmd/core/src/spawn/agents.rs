@@ -9,10 +9,12 @@ use crate::decision::Decision;
 use crate::effect::Effect;
 use crate::tasks::Tasks;
 use crate::timers::Timer;
+use pvm_sched::allocation::Clusters;
 use pvm_sched::allocation::agent::{self, Action, Party, Randomness, Scene};
 use pvm_sched::policy::Policy;
 use pvm_wire::HostIndex;
 use pvm_wire::batch::BatchId;
+use pvm_wire::daemon::Offer;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -31,6 +33,8 @@ pub(crate) struct Agents {
     /// Events that they have not heard yet.
     events: VecDeque<(Policy, Told)>,
     random: Randomness,
+    /// What the public list is to say of this host.
+    offer: Option<Offer>,
 }
 
 #[derive(Debug)]
@@ -66,6 +70,7 @@ pub(crate) struct View<'a> {
     /// Tasks, and the load of others in the same measure; and the number of tasks for which there are processors.
     pub load: (u32, u32),
     pub hosts: &'a [usize],
+    pub clusters: &'a Clusters,
     pub now: Duration,
 }
 
@@ -79,7 +84,12 @@ pub(crate) struct Placed {
 
 impl Agents {
     pub fn new(seed: u64) -> Self {
-        Self { by_policy: BTreeMap::new(), events: VecDeque::new(), random: Randomness::new(seed) }
+        Self {
+            by_policy: BTreeMap::new(),
+            events: VecDeque::new(),
+            random: Randomness::new(seed),
+            offer: None,
+        }
     }
 
     /// Has the agent of a policy hear something that happens for a batch, or for none. There is none of a policy that has no agents.
@@ -97,6 +107,16 @@ impl Agents {
         self.events.extend(self.by_policy.keys().map(|&policy| told(policy)));
     }
 
+    /// The public list is to say this of this host.
+    pub fn post(&mut self, offer: Offer) {
+        self.offer = Some(offer);
+    }
+
+    /// What it is to say, if that is new.
+    pub fn take_offer(&mut self) -> Option<Offer> {
+        self.offer.take()
+    }
+
     /// Whether no agent has anything to hear.
     pub fn is_idle(&self) -> bool {
         self.events.is_empty()
@@ -109,7 +129,8 @@ impl Agents {
         let at = (number(view.own), number(view.centre));
         let now = view.now.as_millis() as u64;
         let is_heard = matches!(event, AgentEvent::Heard { from, .. } if from != at.0);
-        let mut scene = Scene::new(at, view.load, view.hosts, now, &mut self.random);
+        let scene = Scene::new(at, view.load, view.hosts, now, &mut self.random);
+        let mut scene = scene.within(view.clusters);
         agent.party.on(event, &mut scene);
         let actions = scene.into_actions();
         let to_others = |action: &&AgentAction| matches!(action, Action::Send { to, .. } if *to != at.0);
@@ -137,7 +158,7 @@ impl Agents {
 fn decided(actions: &[AgentAction]) -> Option<u64> {
     actions.iter().find_map(|action| match *action {
         Action::Start { request, .. } | Action::NoRoom { request } => Some(request),
-        Action::Send { .. } | Action::Wake(_) => None,
+        Action::Send { .. } | Action::Wake(_) | Action::Post(_) => None,
     })
 }
 
@@ -167,11 +188,11 @@ impl Home {
         let (policy, count) = (spawn.placing.policy, more.unwrap_or_else(|| spawn.placing.waiting()));
         if count > 0 {
             let batch = self.batch_id(id);
-            if policy == Policy::GraphTheoretic {
-                let traffic = among_waiting(&spawn.placing.traffic, &spawn.placing.order());
-                let known = AgentEvent::Known { request: id.0, traffic, may_wait: spawn.queue().is_some() };
-                at.out.push(Effect::TellAgent(policy, known, batch));
-            }
+            let is_graph = policy == Policy::GraphTheoretic;
+            let traffic = is_graph.then(|| among_waiting(&spawn.placing.traffic, &spawn.placing.order()));
+            let (traffic, may_wait) = (traffic.unwrap_or_default(), spawn.queue().is_some());
+            let known = AgentEvent::Known { request: id.0, traffic, may_wait };
+            at.out.push(Effect::TellAgent(policy, known, batch));
             let created = AgentEvent::Created { request: id.0, count };
             at.out.push(Effect::TellAgent(policy, created, batch));
             at.out.push(Effect::CancelTimer(Timer::Patience(id)));
@@ -238,12 +259,14 @@ mod tests {
         BatchId { home: OWN, number }
     }
 
+    fn view<'a>(load: (u32, u32), hosts: &'a [usize], clusters: &'a Clusters) -> View<'a> {
+        View { own: OWN, centre: OWN, load, hosts, clusters, now: Duration::from_secs(1) }
+    }
+
     /// Has an agent on a host with this load hear something for a batch or for none.
     fn react(agents: &mut Agents, policy: Policy, event: AgentEvent, cause: Option<BatchId>) -> Reaction {
         agents.tell(policy, event, cause);
-        let view =
-            View { own: OWN, centre: OWN, load: (1, 1), hosts: &[1, 2, 3], now: Duration::from_secs(1) };
-        agents.hear_next(&view).expect("it hears")
+        agents.hear_next(&view((1, 1), &[1, 2, 3], &Clusters::default())).expect("it hears")
     }
 
     fn sent(reaction: &Reaction) -> Vec<Vec<u8>> {
@@ -281,7 +304,8 @@ mod tests {
         // Another host is told that tasks wait, has room and asks when it is woken.
         let mut other = Agents::new(2);
         let waiting = AgentEvent::Heard { from: 1, message: sent(&said).remove(0) };
-        let view = |load| View { own: OWN, centre: OWN, load, hosts: &[1, 2], now: Duration::from_secs(1) };
+        let clusters = Clusters::default();
+        let view = |load| view(load, &[1, 2], &clusters);
         other.tell(policy, waiting, None);
         other.tell(policy, AgentEvent::Woken, None);
         let _ = other.hear_next(&view((0, 1)));

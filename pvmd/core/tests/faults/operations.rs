@@ -23,6 +23,7 @@ use pvm_wire::spawn::{Sink, SpawnRequest, flags};
 use pvm_wire::{HostIndex, Tid};
 use pvmd_core::Policy;
 use pvmd_core::event::{Event, OwnerSign, Sample};
+use pvmd_simulated::daemon::cluster_of;
 use pvmd_simulated::machine::Happening;
 use pvmd_simulated::process::{ProcId, Process, Role, message};
 use std::collections::{BTreeMap, BTreeSet};
@@ -148,7 +149,13 @@ fn operate_task(world: &mut World, op: Op) {
         }
         Op::AddHosts(_, count) => {
             let via = if world.setup().width.is_some() { "" } else { " via=local" };
-            let names: Vec<String> = (0..count).map(|i| format!("node{}{via}", 2 + (by + i) % 7)).collect();
+            let line = |i| {
+                let name = format!("node{}", 2 + (by + i) % 7);
+                let cluster =
+                    cluster_of(&name).map_or(String::new(), |cluster| format!(" cluster={cluster}"));
+                format!("{name}{via}{cluster}")
+            };
+            let names: Vec<String> = (0..count).map(line).collect();
             ask(world, id, &AddHosts { hosts: names }, Asked::Request);
         }
         Op::DeleteHost(_, n) => {

@@ -5,7 +5,7 @@ mod moves;
 mod processes;
 
 use crate::Random;
-use crate::daemon::{Daemon, config, queues, spec};
+use crate::daemon::{Daemon, config, links, queues, spec};
 use crate::network::{Network, Packet};
 use crate::process::{ProcId, Process, Role};
 use pvm_wire::calls::Call;
@@ -260,7 +260,8 @@ impl<T: Tasks> Machine<T> {
             steps: 0,
         };
         let master = HostIndex::MASTER;
-        machine.add_daemon(master, master, name, speed, Hostfile { hosts, ..Hostfile::default() });
+        let hostfile = Hostfile { hosts, links: links(), ..Hostfile::default() };
+        machine.add_daemon(master, master, name, speed, hostfile);
         machine
     }
 

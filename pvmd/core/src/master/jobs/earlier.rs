@@ -258,7 +258,7 @@ mod tests {
         let config = Config { name: "a".into(), saved, queues, ..Config::for_tests() };
         let mut jobs = Jobs::new(&config, Duration::from_secs(1));
         jobs.note_slots(HostIndex::MASTER, 2);
-        jobs.host_joined(&entry(HostIndex::MASTER, "a"), None);
+        jobs.host_joined(&entry(HostIndex::MASTER, "a"));
         jobs
     }
 

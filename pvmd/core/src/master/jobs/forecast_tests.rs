@@ -6,7 +6,7 @@ use crate::master::Moment;
 use pvm_sched::queues::Queue;
 use pvm_wire::HostIndex;
 use pvm_wire::codec;
-use pvm_wire::daemon::{Blob, HostEntry};
+use pvm_wire::daemon::{Blob, ClusterName, HostEntry};
 use pvm_wire::jobs::{Expectation, JobRequest, TaskEvent, TaskReport};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn second() -> HostIndex {
     HostIndex::new(2).expect("an index")
 }
 
-fn entry(index: HostIndex, name: &str, capability: f64) -> HostEntry {
+fn entry(index: HostIndex, name: &str, capability: f64, cluster: &str) -> HostEntry {
     HostEntry {
         index,
         name: name.to_owned(),
@@ -26,6 +26,7 @@ fn entry(index: HostIndex, name: &str, capability: f64) -> HostEntry {
         capability,
         task_limit: 9,
         signature: 0,
+        cluster: Some(ClusterName { name: cluster.to_owned(), domain: None }),
         address: None,
     }
 }
@@ -42,7 +43,7 @@ fn jobs_of(config: &Config) -> Jobs {
         [(HostIndex::MASTER, "a", 4000.0, "east"), (second(), "b", 2000.0, "west")]
     {
         jobs.note_slots(index, 4);
-        jobs.host_joined(&entry(index, name, capability), Some(cluster.to_owned()));
+        jobs.host_joined(&entry(index, name, capability, cluster));
     }
     jobs
 }

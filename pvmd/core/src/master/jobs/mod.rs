@@ -203,10 +203,11 @@ impl Jobs {
         self.slots.insert(host, slots);
     }
 
-    /// A host is a member, and belongs to this cluster.
-    pub fn host_joined(&mut self, entry: &HostEntry, cluster: Option<String>) {
+    /// A host is a member.
+    pub fn host_joined(&mut self, entry: &HostEntry) {
         let slots = self.slots.get(&entry.index).copied().unwrap_or(1);
-        let HostEntry { index, name, arch, capability, .. } = entry.clone();
+        let HostEntry { index, name, arch, capability, cluster, .. } = entry.clone();
+        let cluster = cluster.map(|cluster| cluster.name);
         self.links.host_joined(index, cluster.clone());
         self.scheduler.host_joined(index, Host { name, arch, capability, slots, cluster });
         self.is_due |= !self.scheduler.is_empty();

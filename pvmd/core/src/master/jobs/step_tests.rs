@@ -27,7 +27,7 @@ fn waiting(request: JobRequest, queue: Queue, hosts: &[HostEntry]) -> Jobs {
     let mut jobs = Jobs::new(&config, Duration::from_secs(1));
     for host in hosts {
         jobs.note_slots(host.index, 2);
-        jobs.host_joined(host, None);
+        jobs.host_joined(host);
     }
     jobs
 }
@@ -61,7 +61,7 @@ fn orders_for_owner(restarts: u32, tasks: Tasks) -> (Vec<(i32, Vec<u32>)>, Jobs)
         TaskReport { job: JobId(1), task: 0, what: TaskEvent::Started { tid: Tid::from_raw(0x4_0001) } };
     jobs.reports.push((first.index, began));
     jobs.note_slots(second.index, 2);
-    jobs.host_joined(&second, None);
+    jobs.host_joined(&second);
     let mut out = Effects::default();
     jobs.advance(moment(10, &[1]), &mut out);
     (orders(out), jobs)
@@ -130,7 +130,7 @@ fn a_job_takes_turns_as_its_queue_said_when_it_began() {
         // The queue says something else, and another host has the rest of the job.
         jobs.configure(Ok(vec![queue(Some(TurnRule::Demand))].into()), &mut Effects::default());
         jobs.note_slots(host(2, "b").index, 2);
-        jobs.host_joined(&host(2, "b"), None);
+        jobs.host_joined(&host(2, "b"));
         let mut out = Effects::default();
         jobs.advance(moment(10, &[]), &mut out);
         assert_eq!(ordered(out), with(rule), "the job has begun");

@@ -9,11 +9,15 @@ use pvm_wire::body::{BodyError, BodyWriter};
 use pvm_wire::calls::mailbox::{self as calls, Flags, Found, Get, Operation, Put, Remove, Reset};
 use pvm_wire::calls::nested::Nested;
 use pvm_wire::calls::{Call, CallError};
+use pvm_wire::daemon::Offer;
 use pvm_wire::encoding::XDR_WORD;
-use pvm_wire::{Message, MessageHeader, PvmError, Tid, group};
+use pvm_wire::{HostIndex, Message, MessageHeader, PvmError, Tid, group};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
+
+/// The class of what places on hosts cost.
+const OFFERS: &str = "pvm.prices";
 
 /// Most bytes of class names together, so that a list of all fits into one answer.
 const NAMES_MAX: usize = 8 * 1024 * 1024;
@@ -68,6 +72,8 @@ struct Entry {
     flags: Flags,
     /// Goes with its owner though it is persistent, since a reset ends the owner.
     doomed: bool,
+    /// It is a host's own, which does not count towards the bounds.
+    is_offer: bool,
     message: Nested,
 }
 
@@ -101,7 +107,7 @@ impl<T> Mailbox<T> {
         let body = BodyWriter::new().int(keeper.raw()).finish().into();
         let message = Nested::new(&Message { src: keeper, dst: Tid::NONE, header, body });
         let mut mailbox = Self::new(entries_max, bytes_max);
-        let entry = Entry { owner: keeper, flags: Flags::DEFAULT, doomed: false, message };
+        let entry = Entry { owner: keeper, flags: Flags::DEFAULT, doomed: false, is_offer: false, message };
         let class = mailbox.classes.entry(group::CLASS.into()).or_default();
         class.insert(0, entry);
         mailbox
@@ -120,6 +126,23 @@ impl<T> Mailbox<T> {
     /// Entries that tasks have left, and gets that wait.
     pub fn counts(&self) -> (usize, usize) {
         (self.used.entries, self.used.waiters)
+    }
+
+    /// What a place on a host costs: an entry of the host's daemon, with the host's number as its index. The answers to those that waited for
+    /// it. It goes with the host, and does not count towards the bounds.
+    pub fn post(&mut self, host: HostIndex, name: &str, offer: Offer) -> Vec<(T, Vec<u8>)> {
+        let owner = host.daemon();
+        let number = |amount: u64| i32::try_from(amount).unwrap_or(i32::MAX);
+        let Offer { price, last, sold, income } = offer;
+        let body = BodyWriter::new().str(name).int(number(price)).int(number(last)).int(number(sold));
+        let body = body.rest(&(income as f64).to_be_bytes()).finish().into();
+        let header = MessageHeader { encoding: XDR_WORD, ..MessageHeader::default() };
+        let message = Nested::new(&Message { src: owner, dst: Tid::NONE, header, body });
+        self.drop_entry(OFFERS.as_ref(), host.get().cast_signed());
+        let class = self.class(OFFERS.as_ref());
+        let entry = Entry { owner, flags: Flags::DEFAULT, doomed: false, is_offer: true, message };
+        class.insert(host.get().cast_signed(), entry);
+        self.serve_waiters(OFFERS.as_ref())
     }
 
     /// A task that owned entries has ended.
@@ -166,20 +189,26 @@ impl<T> Mailbox<T> {
             Ok(index) => index,
             Err(error) => return Outcome::error(ticket, error),
         };
-        let class = self.classes.entry(put.class.clone()).or_insert_with(|| {
-            self.classes_made += 1;
-            self.used.names += put.class.len();
-            Class { number: self.classes_made, ..Class::default() }
-        });
         self.used.bytes += put.message.bytes().len();
-        let entry = Entry { owner: put.tid, flags: put.flags, doomed: false, message: put.message };
+        let class = self.class(&put.class);
+        let Put { tid: owner, flags, message, .. } = put;
+        let entry = Entry { owner, flags, doomed: false, is_offer: false, message };
         match class.insert(index, entry) {
             Some(old) => self.used.bytes -= old.message.bytes().len(),
             None => self.used.entries += 1,
         }
         let mut answers = vec![(ticket, Put::encode_reply(&index))];
-        self.serve_waiters(&put.class, &mut answers);
+        answers.extend(self.serve_waiters(&put.class));
         Outcome { answers, watch: Some(put.tid) }
+    }
+
+    /// The class of this name, which is made if there is none.
+    fn class(&mut self, name: &OsStr) -> &mut Class {
+        self.classes.entry(name.to_owned()).or_insert_with(|| {
+            self.classes_made += 1;
+            self.used.names += name.len();
+            Class { number: self.classes_made, ..Class::default() }
+        })
     }
 
     /// The index that a put is to have.
@@ -260,19 +289,20 @@ impl<T> Mailbox<T> {
     }
 
     /// A put has come: it may be what others wait for.
-    fn serve_waiters(&mut self, class: &OsStr, answers: &mut Vec<(T, Vec<u8>)>) {
-        let Some(waiters) = self.waiters.remove(class) else { return };
-        let mut left = Vec::new();
+    fn serve_waiters(&mut self, class: &OsStr) -> Vec<(T, Vec<u8>)> {
+        let (mut answers, mut left) = (Vec::new(), Vec::new());
+        let Some(waiters) = self.waiters.remove(class) else { return answers };
         for waiter in waiters {
             match self.take(class, waiter.wanted) {
                 Some(found) => answers.extend(Outcome::of::<Get>(waiter.ticket, found).answers),
                 None => left.push(waiter),
             }
         }
-        self.used.waiters -= answers.len() - 1;
+        self.used.waiters -= answers.len();
         if !left.is_empty() {
             self.waiters.insert(class.to_owned(), left);
         }
+        answers
     }
 
     fn remove(&mut self, remove: &Remove) -> Result<i32, PvmError> {
@@ -288,8 +318,10 @@ impl<T> Mailbox<T> {
         let Some(class) = self.classes.get_mut(name) else { return };
         if let Some(entry) = class.entries.remove(&index) {
             class.dense = class.dense.min(index);
-            self.used.entries -= 1;
-            self.used.bytes -= entry.message.bytes().len();
+            if !entry.is_offer {
+                self.used.entries -= 1;
+                self.used.bytes -= entry.message.bytes().len();
+            }
         }
         if class.entries.is_empty() {
             self.classes.remove(name);

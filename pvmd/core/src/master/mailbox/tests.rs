@@ -99,7 +99,8 @@ impl Tried {
 
     /// The counters are what they count.
     fn check(&self) {
-        let entries: Vec<&Entry> = self.mailbox.classes.values().flat_map(|c| c.entries.values()).collect();
+        let entries = self.mailbox.classes.values().flat_map(|class| class.entries.values());
+        let entries: Vec<&Entry> = entries.filter(|entry| !entry.is_offer).collect();
         let used = Used {
             entries: entries.len(),
             bytes: entries.iter().map(|entry| entry.message.bytes().len()).sum(),
@@ -343,4 +344,37 @@ fn the_keepers_entry_outlives_whatever_is_said_of_its_host() {
     mailbox.hosts_tasks_gone(|_| true);
     assert!(mailbox.classes.contains_key(OsStr::new(group::CLASS)));
     assert_eq!(mailbox.used, Used::default());
+}
+
+#[test]
+fn what_a_place_costs_is_read_by_all_and_changed_by_its_host_alone() {
+    let mut tried = Tried { mailbox: Mailbox::new(1, 1000) };
+    let (host, class) = (B.host().expect("a host"), "pvm.prices");
+    let index = host.get().cast_signed();
+    let wait = request(3, A, class, index, flag::WAIT_FOR_INFO).finish();
+    assert!(tried.mailbox.handle(A, &wait, 7).expect("a request").answers.is_empty());
+    let first = Offer { price: 500, last: 250, sold: 3, income: 750 };
+    let answers = tried.mailbox.post(host, "node", first);
+    assert_eq!(answers.iter().map(|(ticket, _)| *ticket).collect::<Vec<_>>(), [7]);
+    assert!(tried.mailbox.post(host, "node", Offer { price: 250, ..first }).is_empty());
+    assert_eq!(tried.mailbox.counts(), (0, 0), "entries of hosts are not those of tasks");
+    let entry = &tried.mailbox.classes[OsStr::new(class)].entries[&index];
+    assert_eq!((entry.owner, entry.yields_to(A), entry.yields_to(B)), (host.daemon(), false, false));
+    assert_eq!(tried.mailbox.names(OsStr::new("pvm.*")).len(), 1);
+    tried.check();
+    tried.mailbox.hosts_tasks_gone(|tid| tid.host() == Some(host));
+    assert!(tried.mailbox.classes.is_empty());
+    tried.check();
+}
+
+#[test]
+fn a_task_cannot_keep_a_host_from_its_place() {
+    let mut tried = Tried::default();
+    let index = B.host().expect("a host").get().cast_signed();
+    let put = request(1, A, "pvm.prices", index, flag::PERSISTENT).bytes(&packed(b"free")).finish();
+    tried.mailbox.handle(A, &put, 1).expect("a request");
+    assert_eq!(tried.mailbox.counts().0, 1);
+    tried.mailbox.post(B.host().expect("a host"), "node", Offer::default());
+    assert_eq!((tried.mailbox.counts().0, tried.mailbox.used.bytes), (0, 0));
+    tried.check();
 }
