@@ -38,7 +38,7 @@ impl Promises {
         self.since.values().flatten().filter(is_alive).count() as u32
     }
 
-    /// Those of this home, or of whatever else they were promised by.
+    /// Those that were promised under this number.
     pub fn count_of(&self, home: usize, now: u64) -> u32 {
         let since = self.since.get(&home).into_iter().flatten();
         since.filter(|&&since| now.saturating_sub(since) < LIFE).count() as u32

@@ -79,7 +79,7 @@ impl Executor {
         self.line.retain(|waiting| !waiting.search.is_for(home, request));
     }
 
-    /// Serves whatever has room, in the order in which it came (algorithm 1).
+    /// Grants each search in the line that has room, in the order in which they came (algorithm 1).
     pub fn serve(&mut self, scene: &mut Scene<'_, Message>) {
         if !std::mem::take(&mut self.is_due) || !self.domains.is_complete() {
             return;

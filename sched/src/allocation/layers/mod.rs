@@ -1,7 +1,7 @@
 //! Co-allocation of spawns over clusters, by the three layers of its source: *heads* of clusters, *schedulers* of domains, and an *executor*
 //! over all domains.
 //!
-//! Zhang Weizhe and others, *Multi-cluster co-allocation scheduling in virtual computing environments* (Journal of Software 18(8), 2007),
+//! Zhang Weizhe and others, *Multi-cluster co-allocation scheduling algorithms in virtual computing environment* (Journal of Software 18(8), 2007),
 //! section 2:
 //!
 //! | source | here |
@@ -16,7 +16,7 @@
 //!
 //! A request goes from its home to the scheduler of the home's domain, with the clusters that BFNP selects there to the executor, and with
 //! its consent to the heads of the clusters. If the domain has too little room, the executor selects clusters of all domains. A request
-//! without room waits in line at the executor, which serves whatever fits (algorithm 1 of the source). A request that is wider than the
+//! without room waits in line at the executor, which grants each one that fits (algorithm 1 of the source). A request that is wider than the
 //! machine starts at once, in proportion to the processors of clusters and hosts; or, if its processes may wait for room, in parts.
 
 mod domain;

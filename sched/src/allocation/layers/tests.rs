@@ -45,7 +45,7 @@ fn a_request_that_its_domain_cannot_hold_spans_domains() {
 }
 
 #[test]
-fn all_processes_start_at_once_or_none_and_whatever_fits_passes() {
+fn all_processes_start_at_once_or_none_and_smaller_requests_pass() {
     let (mut policy, mut bench) = policy(8);
     assert_eq!(bench.create(&mut policy, 1, 0, 6).len(), 6);
     assert_eq!(bench.create(&mut policy, 2, 3, 3), [], "two are free");
