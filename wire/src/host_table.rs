@@ -119,7 +119,7 @@ mod tests {
             task_limit: 3948,
             signature: 0x0408_8841,
             cluster: Some(ClusterName {
-                name: format!("rack{}", index % 16),
+                name: format!("rack{}", index % 2),
                 domain: Some("hall".to_owned()),
             }),
             address: Some(([10, 0, 0, 1], 40_000).into()),
