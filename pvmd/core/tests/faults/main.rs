@@ -10,6 +10,7 @@
 
 mod check;
 mod journal;
+mod moves;
 mod operations;
 mod plan;
 mod regressions;
