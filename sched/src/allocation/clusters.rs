@@ -21,22 +21,25 @@ use std::collections::BTreeMap;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Clusters {
-    /// The numbers of each host's cluster and domain. Numbers are this table's own, and 0 stands for none.
-    of: BTreeMap<usize, (usize, usize)>,
-    names: BTreeMap<String, usize>,
-    domains: BTreeMap<String, usize>,
+    /// The numbers of each host's cluster and domain, by the host's number. Numbers are this table's own, and 0 stands for none. Policies
+    /// go through all hosts for each request, so that a look must cost nothing.
+    of: Vec<(u32, u32)>,
+    names: BTreeMap<String, u32>,
+    domains: BTreeMap<String, u32>,
 }
 
 impl Clusters {
     /// No clusters.
-    pub(super) const NONE: Self =
-        Self { of: BTreeMap::new(), names: BTreeMap::new(), domains: BTreeMap::new() };
+    pub(super) const NONE: Self = Self { of: Vec::new(), names: BTreeMap::new(), domains: BTreeMap::new() };
 
     /// A host is in this cluster, whose link is in this domain.
     pub fn insert(&mut self, host: usize, cluster: &str, domain: Option<&str>) {
         let cluster = number(&mut self.names, cluster);
         let domain = domain.map_or(0, |domain| number(&mut self.domains, domain));
-        self.of.insert(host, (cluster, domain));
+        if self.of.len() <= host {
+            self.of.resize(host + 1, (0, 0));
+        }
+        self.of[host] = (cluster, domain);
     }
 
     /// Clusters of this number of hosts one after the other, the last perhaps smaller, and this number of clusters in each domain.
@@ -52,20 +55,23 @@ impl Clusters {
 
     /// A host is gone.
     pub fn remove(&mut self, host: usize) {
-        self.of.remove(&host);
+        if let Some(place) = self.of.get_mut(host) {
+            *place = (0, 0);
+        }
     }
 
-    fn cluster(&self, host: usize) -> usize {
-        self.of.get(&host).map_or(0, |&(cluster, _)| cluster)
+    fn cluster(&self, host: usize) -> u32 {
+        self.of.get(host).map_or(0, |&(cluster, _)| cluster)
     }
 
-    fn domain(&self, host: usize) -> usize {
-        self.of.get(&host).map_or(0, |&(_, domain)| domain)
+    fn domain(&self, host: usize) -> u32 {
+        self.of.get(host).map_or(0, |&(_, domain)| domain)
     }
 
     /// The head of a host's cluster: its first one of these hosts, which are in ascending order.
     pub fn head(&self, host: usize, hosts: &[usize]) -> usize {
-        self.members(host, hosts).first().copied().unwrap_or(host)
+        let cluster = self.cluster(host);
+        hosts.iter().copied().find(|&other| self.cluster(other) == cluster).unwrap_or(host)
     }
 
     /// Those of these hosts that are in the cluster of a host.
@@ -97,13 +103,13 @@ impl Clusters {
     }
 }
 
-fn number(names: &mut BTreeMap<String, usize>, name: &str) -> usize {
-    let next = names.len() + 1;
+fn number(names: &mut BTreeMap<String, u32>, name: &str) -> u32 {
+    let next = names.len() as u32 + 1;
     *names.entry(name.to_owned()).or_insert(next)
 }
 
 /// The first host of each group.
-fn first_of_each(hosts: &[usize], group: impl Fn(usize) -> Option<usize>) -> Vec<usize> {
+fn first_of_each(hosts: &[usize], group: impl Fn(usize) -> Option<u32>) -> Vec<usize> {
     let mut first = BTreeMap::new();
     for &host in hosts {
         if let Some(group) = group(host) {

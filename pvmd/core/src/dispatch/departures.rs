@@ -76,9 +76,14 @@ impl Core {
             return self.reply_error(reply, PvmError::NotFound);
         };
         let (attempt, to) = (departure.attempt, departure.to);
+        // It may have spawned a queued batch since it was asked to move.
+        if let Some(refusal) = self.tasks.get(tid).and_then(|task| self.check_movable(task).err()) {
+            return self.refuse_freezing(attempt, reply, refusal);
+        }
         let missing: BTreeSet<HostIndex> = hosts.iter().copied().filter(|&host| host != own).collect();
         let others = missing.clone();
         let is_held_back = self.holding.has_sent(tid);
+        let Some(departure) = self.moves.departure(attempt) else { return };
         departure.stage = Stage::Freezing(Freeze { reply, hosts, missing, has_consent: false, is_held_back });
         self.out.timers.cancel(Timer::Move(tid));
         self.set_timer(PATIENCE, Timer::Move(tid));
@@ -88,6 +93,15 @@ impl Core {
             self.tell(host, DaemonMsg::Move(attempt, MoveMsg::Hold { to }));
         }
         self.freeze_on(attempt, |_| ());
+    }
+
+    /// A task that has sent its last cannot move. No other host has heard of it.
+    fn refuse_freezing(&mut self, attempt: Attempt, reply: ReplyTo, refusal: Refusal) {
+        let Some(departure) = self.moves.departure(attempt) else { return };
+        let (hosts, missing) = (BTreeSet::new(), BTreeSet::new());
+        let (has_consent, is_held_back) = (false, false);
+        departure.stage = Stage::Freezing(Freeze { reply, hosts, missing, has_consent, is_held_back });
+        self.stay(attempt, refusal);
     }
 
     /// Something has come that the freezing of a task has waited for.

@@ -92,7 +92,7 @@ impl Core {
         Ok(())
     }
 
-    fn check_movable(&self, task: &Task) -> Result<(), Refusal> {
+    pub(super) fn check_movable(&self, task: &Task) -> Result<(), Refusal> {
         let reason = if task.movability == Movability::Fixed {
             "its program has not said how its state is saved (pvm_migratable)"
         } else if task.origin != Origin::Child {

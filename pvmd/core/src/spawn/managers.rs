@@ -192,8 +192,12 @@ impl Home {
         // The manager reads in order: it has told the nodes of all batches before this one.
         self.managers.done.remove(&manager);
         let (n, placing) = (u32::try_from(n).unwrap_or(u32::MAX), &mut spawn.placing);
-        if !at.hosts.is_reachable(host) || !placing.nodes.contains(&host) {
-            // It has not heard yet that the host is gone.
+        let is_candidate = placing.nodes.contains(&host);
+        if !is_candidate {
+            // It has left since, or its owner is there. Without this the manager would hand out the same tasks to the same host for ever.
+            at.out.send_batch(manager, BatchMsg::NodeGone { batch, host });
+        }
+        if !is_candidate || !at.hosts.is_reachable(host) {
             return at.out.send_batch(manager, BatchMsg::More { batch, count: n.into() });
         }
         let ranges = placing.take(host, n);

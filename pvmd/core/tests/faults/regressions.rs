@@ -596,3 +596,93 @@ fn what_is_asked_beside_joining_and_leaving_does_not_stay() {
         attempt_plan(&Plan::new(seed, super::LENGTH));
     }
 }
+
+/// The owner of the last host was there, and a policy that divides at once went on handing its tasks to that host.
+#[test]
+fn a_host_whose_owner_is_there_is_not_handed_the_same_tasks_for_ever() {
+    let ops = [
+        Op::Wait(1_500_000),
+        Op::Enrol(61168),
+        Op::AddHosts(47371, 2),
+        Op::Team(48375, 0),
+        Op::Ask(14865, 9508),
+        Op::HearEpoch(16023, 9155, 57473),
+        Op::Await(36153, 15185),
+        Op::AddHosts(30928, 1),
+        Op::Spawn(48344, 2, 0),
+        Op::Send(13820, 48561, 4, 200_000),
+        Op::AddHosts(49446, 1),
+        Op::Spawn(38427, 1, 0),
+        Op::Sleep(62240, 61667),
+        Op::Send(61386, 15497, 1, 10),
+        Op::Multicast(30785),
+        Op::Submit(790, 4, 3875),
+        Op::Send(16153, 18944, 2, 3000),
+        Op::Crash(37867),
+        Op::Wait(1_500_000),
+        Op::Crash(29760),
+        Op::Leave(59335),
+        Op::Enrol(22896),
+        Op::Page(13),
+        Op::Crash(23097),
+        Op::Wait(50),
+        Op::DeleteHost(17501, 62172),
+        Op::Wait(1_500_000),
+        Op::Owner(60303, 23437),
+        Op::Wait(1_500_000),
+    ];
+    check_large(5065, 5, true, 1, Some(1), 3, &ops);
+}
+
+/// The master has told a daemon to end, which runs a task of a job, when its clock jumped.
+#[test]
+fn a_master_whose_clock_jumps_starts_a_task_of_a_job_again() {
+    let ops = [
+        Op::Wait(1_500_000),
+        Op::Enrol(15264),
+        Op::Enrol(11757),
+        Op::Cut(16531, 50758, 10000),
+        Op::WatchHost(59773, 22468),
+        Op::Send(25704, 19982, 1, 10),
+        Op::Send(9189, 19661, 4, 200_000),
+        Op::Leave(33638),
+        Op::Wait(1000),
+        Op::Send(25458, 26376, 2, 3000),
+        Op::Group(7984, 23008),
+        Op::Observe(15996),
+        Op::Signal(47150, 18672),
+        Op::WatchHost(48122, 44896),
+        Op::Enrol(6261),
+        Op::WatchHost(56289, 51981),
+        Op::Wait(1_500_000),
+        Op::Enrol(56870),
+        Op::WatchTask(54983, 43769),
+        Op::Move(2632, 23, 17415),
+        Op::Send(480, 33135, 1, 10),
+        Op::Signal(17678, 40090),
+        Op::Leave(23382),
+        Op::WatchHost(15453, 61121),
+        Op::Send(11187, 15859, 3, 9000),
+        Op::Enrol(62195),
+        Op::Wait(1_500_000),
+        Op::AddHosts(45926, 1),
+        Op::Send(23642, 6293, 1, 10),
+        Op::Crash(56137),
+        Op::Enrol(28324),
+        Op::Cut(41307, 59798, 10000),
+        Op::Enrol(37316),
+        Op::Wait(30000),
+        Op::Send(18016, 10051, 3, 9000),
+        Op::Send(52478, 4113, 1, 10),
+        Op::Submit(48009, 3, 5441),
+        Op::Mail(25558, 50341),
+        Op::Ask(10924, 21036),
+        Op::Send(29688, 25828, 3, 9000),
+        Op::Enrol(36393),
+        Op::Kill(43086),
+        Op::Wait(1_500_000),
+        Op::DeleteHost(2412, 21689),
+        Op::Jump(25605, 20000),
+    ];
+    check_large(10448, 4, false, 1, Some(2), 3, &ops);
+}

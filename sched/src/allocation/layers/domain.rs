@@ -82,7 +82,7 @@ impl Domain {
         for search in std::mem::take(&mut self.waiting) {
             let heads = scene.clusters.heads_in_domain(scene.own, scene.hosts);
             let clusters = self.clusters.iter().map(|(head, room)| (head, *room));
-            let shares = select(search.count, clusters.filter(|(head, _)| heads.contains(head)));
+            let shares = select(search.count, clusters.filter(|(head, _)| heads.binary_search(head).is_ok()));
             scene.send(scene.centre, Message::Consent(search, shares.unwrap_or_default()));
         }
     }

@@ -81,14 +81,15 @@ impl Executor {
 
     /// Grants each search in the line that has room, in the order in which they came (algorithm 1).
     pub fn serve(&mut self, scene: &mut Scene<'_, Message>) {
-        if !std::mem::take(&mut self.is_due) || !self.domains.is_complete() {
+        if self.line.is_empty() || !self.domains.is_complete() || !std::mem::take(&mut self.is_due) {
             return;
         }
         // Those that were heads and schedulers may go on to speak for a while.
         let (heads, schedulers) = (scene.clusters.heads(scene.hosts), scene.clusters.schedulers(scene.hosts));
-        let domains = self.domains.iter().filter(|(scheduler, _)| schedulers.contains(scheduler));
+        let domains =
+            self.domains.iter().filter(|(scheduler, _)| schedulers.binary_search(scheduler).is_ok());
         let mut rooms: BTreeMap<usize, Room> = domains.flat_map(|(_, clusters)| clusters.clone()).collect();
-        rooms.retain(|head, _| heads.contains(head));
+        rooms.retain(|head, _| heads.binary_search(head).is_ok());
         for mut waiting in std::mem::take(&mut self.line) {
             if let Some((shares, is_beyond)) = grant(&waiting, &rooms) {
                 waiting.search.count = u32::try_from(sum(&shares)).unwrap_or(u32::MAX);

@@ -1,5 +1,4 @@
-//! `pvm sim allocation`: six processor allocation algorithms and active pulling, over the load and over the number of
-//! hosts. Some hosts create processes, in batches whose master waits for all its workers; each host runs one process at a
+//! `pvm sim allocation`: the live policies of agents and active pulling, over the load and over the number of hosts. Some hosts create processes, in batches whose master waits for all its workers; each host runs one process at a
 //! time.
 
 mod model;
@@ -11,15 +10,15 @@ use super::{Runs, cell, series, text};
 use crate::report::{Plot, Report, Table};
 use crate::settings;
 use pvm_sched::allocation::{
-    Agents, Algorithm, Bidding, GraphTheoretic, Hierarchical, Local, Managed, ReceiverInitiated,
-    SenderInitiated, UpDown,
+    Agents, Algorithm, Bidding, Clusters, GraphTheoretic, Hierarchical, Layers, Local, Managed,
+    ReceiverInitiated, SenderInitiated, UpDown,
 };
 use pvm_sched::policy::Policy;
 
 /// The settings.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Settings {
-    /// Numbers of hosts to try; active pulling on no more than 1000
+    /// Numbers of hosts to try; active pulling and co-allocation on no more than 1000
     #[arg(long, value_delimiter = ',', default_values_t = [10, 100, 1000, 10_000, 100_000], value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub hosts: Vec<u64>,
     /// Loads to try, as parts of what the hosts can do
@@ -60,9 +59,12 @@ pub struct Settings {
     pub visit: f64,
 }
 
-/// Active pulling is simulated on this many hosts at most: each batch's manager knows all nodes, and each node hears of each batch, so
-/// the work grows with the square of the hosts.
-const PULLING_HOSTS_MAX: u64 = 1000;
+/// Active pulling and co-allocation are simulated on this number of hosts at most: the manager of a batch asks all nodes, and the executor
+/// goes through all clusters for each request, so the work grows with the square of the hosts.
+const CENTRAL_HOSTS_MAX: u64 = 1000;
+
+/// Clusters of this number of hosts, and this number of clusters in a domain, for co-allocation.
+const CLUSTERS: (usize, usize) = (16, 4);
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
@@ -86,13 +88,15 @@ pub enum Kind {
     Hierarchical,
     /// Graph-theoretic.
     Graph,
+    /// Co-allocation over clusters.
+    Coallocation,
     /// Active pulling.
     Pull,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Local,
         Self::Sender,
         Self::Receiver,
@@ -100,8 +104,14 @@ impl Kind {
         Self::UpDown,
         Self::Hierarchical,
         Self::Graph,
+        Self::Coallocation,
         Self::Pull,
     ];
+
+    /// Whether one host goes through all others for each request.
+    fn is_central(self) -> bool {
+        matches!(self, Self::Pull | Self::Coallocation)
+    }
 
     fn policy(self, hosts: usize) -> Box<dyn Algorithm> {
         match self {
@@ -118,6 +128,10 @@ impl Kind {
                 Box::new(Agents::new("hierarchical", hosts, None, || Hierarchical::default().staying()))
             }
             Self::Graph => Box::new(Agents::new("graph-theoretic", hosts, None, GraphTheoretic::default)),
+            Self::Coallocation => {
+                let clusters = Clusters::blocks(hosts, CLUSTERS.0, CLUSTERS.1);
+                Box::new(Agents::new("coallocation", hosts, None, Layers::new).within(clusters))
+            }
             Self::Pull => {
                 Box::new(Agents::new("active pulling", hosts, None, || Managed::new(Policy::ActivePulling)))
             }
@@ -158,7 +172,7 @@ pub fn run(settings: &Settings, runs: &Runs) -> Result<Report, Stuck> {
             let processes = settings.processes.saturating_mul(hosts.max(500));
             Case { kind, hosts: hosts as usize, load, processes, over_hosts }
         };
-        let is_tried = |hosts: u64| kind != Kind::Pull || hosts <= PULLING_HOSTS_MAX;
+        let is_tried = |hosts: u64| !kind.is_central() || hosts <= CENTRAL_HOSTS_MAX;
         if is_tried(settings.load_hosts) {
             cases.extend(settings.load.iter().map(|&load| case(settings.load_hosts, load, false)));
         }
@@ -333,7 +347,7 @@ mod tests {
     #[test]
     fn a_report_on_few_hosts() {
         let report = run(&settings(), &Runs::quiet(1, 2)).expect("a report");
-        assert_eq!(report.tables[0].rows.len(), 16);
+        assert_eq!(report.tables[0].rows.len(), 18);
         assert!(report.plots.iter().all(|plot| plot.svg().is_ok()));
     }
 }

@@ -209,6 +209,8 @@ pub struct Machine<T> {
     paces: BTreeMap<(HostIndex, HostIndex), u32>,
     /// Hosts of which the first may have taken the second for lost.
     unsteady: BTreeSet<(HostIndex, HostIndex)>,
+    /// Hosts that were ending when the clock of another one jumped: it does not wait for them any more.
+    unwaited: BTreeSet<HostIndex>,
     queue: BinaryHeap<Reverse<Queued>>,
     number: u64,
     steps: u64,
@@ -255,6 +257,7 @@ impl<T: Tasks> Machine<T> {
             moved: 0,
             paces: BTreeMap::new(),
             unsteady: BTreeSet::new(),
+            unwaited: BTreeSet::new(),
             queue: BinaryHeap::new(),
             number: 0,
             steps: 0,
@@ -447,6 +450,11 @@ impl<T: Tasks> Machine<T> {
         self.carry_out(host, actions);
     }
 
+    /// Whether the clock of another host has jumped while this one was ending, so that its tasks may be taken to have ended.
+    pub fn is_unwaited(&self, host: HostIndex) -> bool {
+        self.unwaited.contains(&host)
+    }
+
     /// A host's clock jumps, as after its computer has slept.
     pub fn jump(&mut self, host: HostIndex, time: Duration) {
         let Some(found) = self.hosts.get_mut(&host) else { return };
@@ -455,8 +463,9 @@ impl<T: Tasks> Machine<T> {
         let members = found.daemon.members();
         let is_ending = |index: &HostIndex, other: &Host| other.exiting || !members.contains(index);
         let ending = self.hosts.iter().filter(|(index, other)| is_ending(index, other));
-        let ending = ending.map(|(&other, _)| (host, other));
-        self.unsteady.extend(ending.collect::<Vec<_>>());
+        let ending: Vec<HostIndex> = ending.map(|(&other, _)| other).collect();
+        self.unsteady.extend(ending.iter().map(|&other| (host, other)));
+        self.unwaited.extend(ending);
         let Some(found) = self.hosts.get_mut(&host) else { return };
         if let Some(deadline) = found.armed {
             let when = self.now.max(deadline.saturating_sub(found.ahead));
