@@ -31,7 +31,7 @@ fn idle(report: &RowsReport, row: u32) -> u64 {
 
 fn table(report: &RowsReport) -> String {
     if !report.is_on {
-        return "This machine has no matrix of teams: PVM_COSCHEDULING=dasic at the master makes one, and turns = \"rows\" of a queue.\n"
+        return "This machine has no matrix of teams: PVM_COSCHEDULING=dasic at the master makes one, and turns = \"rows\" of a queue; a master with PVM_COSCHEDULING=implicit makes none.\n"
             .to_owned();
     }
     let mut lines = vec![vec!["ROW".to_owned(), "NOW".to_owned(), "IDLE".to_owned()]];
