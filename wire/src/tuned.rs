@@ -320,9 +320,14 @@ tuned! {
         "more: memory; fewer: more system calls";
         "remote", "";
 
+        SEALED_RECORD: usize = 32_768, "bytes";
+        "That are sealed together on a direct route. The receiver opens nothing before a whole record has come.";
+        "more: later first byte; fewer: more tags and lengths";
+        "remote", "";
+
         SEALED_AHEAD: usize = 4, "records";
         "Sealed ahead of the socket.";
-        "more: memory, later first byte; fewer: more system calls";
+        "more: later first byte, and they leave the caches; fewer: more system calls";
         "remote", "";
 
         TASK_WRITE_BATCH: usize = 64, "fragments";

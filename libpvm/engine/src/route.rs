@@ -1,7 +1,7 @@
 //! A stream on which fragments travel: to the daemon, or directly to another task.
 
 use super::lending::Borrower;
-use super::seal::Seal;
+use super::seal::{self, Seal};
 use crate::{Error, Result};
 use bytes::Bytes;
 use pvm_wire::copy::{append, copied};
@@ -252,13 +252,10 @@ impl Route {
     pub(super) fn read(&mut self, messages: &mut impl Extend<Message>) -> Result<Arrival> {
         let read = if let Some(descriptors) = &mut self.descriptors {
             descriptors.read(&self.socket, &mut self.unread)
-        } else if let Some(seal) = &mut self.seal {
-            seal.read(&self.socket, &mut self.unread)
         } else if let Some(open) = self.long_rest() {
             self.read_rest(open, messages)?
         } else {
-            self.make_room();
-            rustix::io::read(&self.socket, spare_capacity(&mut self.unread))
+            self.read_ahead()
         };
         match read {
             Ok(0) | Err(Errno::CONNRESET | Errno::PIPE) => Ok(Arrival::Closed),
@@ -271,14 +268,25 @@ impl Route {
         }
     }
 
-    /// Makes room for the next bytes, whatever they are.
-    fn make_room(&mut self) {
-        let is_long = self.peer.is_some() && self.was_long;
-        let ahead = if is_long { ROUTE_LONG } else { AHEAD };
+    /// Reads the next bytes, whatever they are.
+    fn read_ahead(&mut self) -> rustix::io::Result<usize> {
+        let is_sealed = self.seal.is_some();
+        let is_long = self.peer.is_some() && self.was_long && !is_sealed;
+        let ahead = if is_sealed {
+            seal::AHEAD
+        } else if is_long {
+            ROUTE_LONG
+        } else {
+            AHEAD
+        };
         if is_long && self.unread.is_empty() && self.unread.capacity() > ahead {
             self.unread = Vec::new();
         }
         self.unread.reserve(ahead);
+        match &mut self.seal {
+            Some(seal) => seal.read(&self.socket, &mut self.unread),
+            None => rustix::io::read(&self.socket, spare_capacity(&mut self.unread)),
+        }
     }
 
     /// Whether more of a long message is to come on a direct route.
@@ -286,9 +294,11 @@ impl Route {
         self.peer.is_some() && self.fragment.is_some_and(|open| open.left >= ROUTE_LONG)
     }
 
-    /// The long fragment that is being received on a direct route, if everything that was read is taken.
+    /// The long fragment that is being received on a direct route, if everything that was read is taken. What is sealed is opened in
+    /// memory that stays in the caches, and copied from there.
     fn long_rest(&mut self) -> Option<OpenFragment> {
-        let open = self.fragment.filter(|open| open.begun && self.peer.is_some() && self.unread.is_empty());
+        let is_direct = self.peer.is_some() && self.seal.is_none();
+        let open = self.fragment.filter(|open| open.begun && is_direct && self.unread.is_empty());
         open.filter(|open| open.left >= ROUTE_LONG)
     }
 
@@ -301,8 +311,7 @@ impl Route {
         self.check_sender(open.header.src)?;
         let refused = |error| refusal(open.header.src, &error);
         let Some(body) = self.reassembler.body_for(open.header.src, open.left).map_err(refused)? else {
-            self.make_room();
-            return Ok(rustix::io::read(&self.socket, spare_capacity(&mut self.unread)));
+            return Ok(self.read_ahead());
         };
         let before = body.len();
         make_room(body, open.left)?;
@@ -400,7 +409,7 @@ impl Route {
     }
 }
 
-/// Makes room for more of a body: at most twice the bytes that were received, or few. A length field alone allocates no more.
+/// Makes room for more of a body, as it comes: at most twice the bytes that were received, or few. A length field alone allocates no more.
 fn make_room(body: &mut Vec<u8>, more: usize) -> Result<()> {
     if body.capacity() - body.len() < more.min(ROUTE_LONG) + BEHIND {
         let room = more.min(ROUTE_ROOM.max(body.len()));

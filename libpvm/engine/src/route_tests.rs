@@ -36,6 +36,17 @@ fn routes() -> (Route, Route) {
     (ours, Route::new(theirs.into(), MESSAGE_MAX))
 }
 
+/// Two routes of tasks on different hosts, of which one sends in the name of task 7.
+fn sealed_routes() -> (Route, Route) {
+    let (mut from, mut to) = routes();
+    let (offer, said) = seal::Offer::new().unwrap();
+    let (seal, answer) = seal::accept(&said).unwrap();
+    from.seal = Some(Box::new(seal));
+    to.seal = offer.complete(&answer).map(Box::new);
+    to.peer = Some(tid(7));
+    (from, to)
+}
+
 fn long_or_short() -> impl Strategy<Value = usize> {
     prop_oneof![
         20 => 0_usize..100,
@@ -59,8 +70,9 @@ proptest! {
         sizes in prop::collection::vec(long_or_short(), 1..6),
         fragment_size in prop_oneof![49_usize..5000, Just(FRAGMENT_MAX)],
         is_cut: bool,
+        is_sealed: bool,
     ) {
-        let (mut from, mut to) = routes();
+        let (mut from, mut to) = if is_sealed { sealed_routes() } else { routes() };
         to.peer = Some(tid(7));
         for size in sizes {
             let sent = message(7, (0..size).map(|i| (i % 251) as u8).collect());
@@ -74,11 +86,7 @@ proptest! {
 
     #[test]
     fn all_sealed_bytes_arrive(size in 0_usize..400_000, fragment_size in 49_usize..200_000) {
-        let (mut from, mut to) = routes();
-        let (offer, said) = crate::seal::Offer::new().unwrap();
-        let (seal, answer) = crate::seal::accept(&said).unwrap();
-        from.seal = Some(Box::new(seal));
-        to.seal = offer.complete(&answer).map(Box::new);
+        let (mut from, mut to) = sealed_routes();
         let sent = message(7, (0..size).map(|i| (i % 251) as u8).collect());
         let outgoing = Outgoing::new(sent.src, sent.dst, sent.header, &[&sent.body], fragment_size).unwrap();
         prop_assert_eq!(carry(&mut from, &mut to, outgoing), vec![sent]);
@@ -208,4 +216,27 @@ fn a_length_asks_for_no_memory_and_a_message_beyond_the_limit_is_refused() {
     to.fragment = to.fragment.map(|open| OpenFragment { left: 10 << 20, ..open });
     theirs.write_all(&[1; 5000]).unwrap();
     assert!(to.read(&mut messages).is_err() && messages.is_empty());
+}
+
+#[test]
+fn a_long_sealed_message_takes_little_memory_besides_its_body() {
+    let (mut from, mut to) = sealed_routes();
+    let sent = message(7, (0..3_000_000).map(|i| (i % 251) as u8).collect());
+    let outgoing = Outgoing::new(sent.src, sent.dst, sent.header, &[&sent.body], FRAGMENT_MAX).unwrap();
+    assert!(carry(&mut from, &mut to, outgoing) == [sent]);
+    assert!(to.unread.capacity() < 2 * seal::AHEAD, "the memory is used again and again");
+}
+
+#[test]
+fn a_sealed_message_beyond_the_limit_is_refused() {
+    let (mut from, mut to) = sealed_routes();
+    to.reassembler = Reassembler::new(1_000_000);
+    let sent = message(7, vec![1; 1_000_001]);
+    let mut outgoing = Outgoing::new(sent.src, sent.dst, sent.header, &[&sent.body], FRAGMENT_MAX).unwrap();
+    let (mut messages, mut result) = (Vec::new(), Ok(Arrival::None));
+    while result.is_ok() && !outgoing.is_done() {
+        outgoing.write(&mut from).unwrap();
+        result = to.read(&mut messages);
+    }
+    assert!(result.is_err() && messages.is_empty());
 }

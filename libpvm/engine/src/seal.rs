@@ -5,11 +5,13 @@
 //! so that NN, which by itself authenticates nobody, is enough. The route carries records: two bytes of length, then the
 //! sealed bytes.
 
-use pvm_wire::tuned::SEALED_AHEAD;
+use pvm_wire::copy::append;
+use pvm_wire::tuned::{SEALED_AHEAD, SEALED_RECORD};
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use snow::resolvers::{DefaultResolver, FallbackResolver, RingResolver};
-use snow::{Builder, HandshakeState, TransportState};
+use snow::{Builder, HandshakeState};
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
 
@@ -22,11 +24,13 @@ const TAG: usize = 16;
 /// Bytes of the length before each record.
 const LENGTH: usize = 2;
 
-/// Most that is sealed in one record.
-const PLAIN_MAX: usize = u16::MAX as usize - TAG;
-
 /// Longest message of a handshake.
 const HANDSHAKE_MAX: usize = 256;
+
+const _: () = assert!(SEALED_RECORD + TAG <= u16::MAX as usize);
+
+/// Bytes to read at a time: what the other end seals ahead.
+pub(super) const AHEAD: usize = SEALED_AHEAD * (LENGTH + SEALED_RECORD + TAG);
 
 fn builder() -> Option<Builder<'static>> {
     let resolver = FallbackResolver::new(Box::new(RingResolver), Box::new(DefaultResolver));
@@ -76,40 +80,82 @@ pub(super) fn accept(offer: &[u8]) -> Option<(Seal, Vec<u8>)> {
     Some((Seal::new(state)?, answer))
 }
 
+/// The key of one direction, and the number of its next record.
+struct Key {
+    key: LessSafeKey,
+    next: u64,
+}
+
+impl Key {
+    fn new(bytes: &[u8]) -> Option<Self> {
+        let key = UnboundKey::new(&AES_256_GCM, bytes).ok()?;
+        Some(Self { key: LessSafeKey::new(key), next: 0 })
+    }
+
+    /// The nonce of the next record (Noise, §5.1 and §12.4). None is used twice.
+    fn nonce(&mut self) -> rustix::io::Result<Nonce> {
+        let number = self.next;
+        self.next = number.checked_add(1).ok_or(Errno::BADMSG)?;
+        let mut nonce = [0; NONCE_LEN];
+        nonce[NONCE_LEN - size_of::<u64>()..].copy_from_slice(&number.to_be_bytes());
+        Ok(Nonce::assume_unique_for_key(nonce))
+    }
+
+    /// Seals the bytes from `begin` on where they lie, and appends the tag.
+    fn seal(&mut self, bytes: &mut Vec<u8>, begin: usize) -> rustix::io::Result<()> {
+        let (nonce, plain) = (self.nonce()?, &mut bytes[begin..]);
+        let sealed = self.key.seal_in_place_separate_tag(nonce, Aad::empty(), plain);
+        bytes.extend_from_slice(sealed.map_err(|_| Errno::BADMSG)?.as_ref());
+        Ok(())
+    }
+
+    /// Opens the sealed bytes from `begin` on, and moves them to the front meanwhile; their number.
+    fn open(&mut self, bytes: &mut [u8], begin: usize) -> rustix::io::Result<usize> {
+        let nonce = self.nonce()?;
+        let opened = self.key.open_within(nonce, Aad::empty(), bytes, begin..);
+        opened.map(|plain| plain.len()).map_err(|_| Errno::BADMSG)
+    }
+}
+
 /// The keys and buffers of both directions of a route.
 pub(super) struct Seal {
-    keys: TransportState,
-    /// The first `filled` bytes are sealed records, of which the kernel has taken the first `sent`.
+    ours: Key,
+    theirs: Key,
+    /// Sealed records, of which the kernel has taken the first `sent` bytes. The memory is used again and again, so that it stays in the
+    /// caches.
     sealed: Vec<u8>,
-    filled: usize,
     sent: usize,
-    /// Sealed bytes that were received.
+    /// The begin of a record whose rest has not come.
     come: Vec<u8>,
-    plain: Vec<u8>,
 }
 
 impl std::fmt::Debug for Seal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Seal {{ {} to send, {} to open }}", self.filled - self.sent, self.come.len())
+        write!(f, "Seal {{ {} to send, {} to open }}", self.sealed.len() - self.sent, self.come.len())
     }
 }
 
 impl Seal {
-    fn new(state: HandshakeState) -> Option<Self> {
-        let keys = state.into_transport_mode().ok()?;
-        Some(Self { keys, sealed: Vec::new(), filled: 0, sent: 0, come: Vec::new(), plain: Vec::new() })
+    fn new(mut state: HandshakeState) -> Option<Self> {
+        if !state.is_handshake_finished() {
+            return None;
+        }
+        let (first, second) = state.dangerously_get_raw_split();
+        let (ours, theirs) = if state.is_initiator() { (first, second) } else { (second, first) };
+        let (ours, theirs) = (Key::new(&ours)?, Key::new(&theirs)?);
+        Some(Self { ours, theirs, sealed: Vec::new(), sent: 0, come: Vec::new() })
     }
 
     /// Whether the kernel has taken all sealed bytes.
     pub(super) fn is_flushed(&self) -> bool {
-        self.sent == self.filled
+        self.sent == self.sealed.len()
     }
 
     /// Seals bytes of these slices if the kernel has taken the last ones, and writes as much as it takes. Returns the number of
     /// bytes that were sealed: the caller must not pass them again.
     pub(super) fn write(&mut self, socket: &OwnedFd, slices: &[IoSlice<'_>]) -> rustix::io::Result<usize> {
         let taken = if self.is_flushed() { self.seal(slices)? } else { 0 };
-        let rest = [IoSlice::new(&self.sealed[self.sent..self.filled])];
+        let rest = [IoSlice::new(&self.sealed[self.sent..])];
         match sendmsg(socket, &rest, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL) {
             Ok(count) => self.sent += count,
             // They are sealed, and written with the next call.
@@ -119,63 +165,67 @@ impl Seal {
         Ok(taken)
     }
 
+    /// Seals a few records: the receiver opens them while the next ones are sealed.
     fn seal(&mut self, slices: &[IoSlice<'_>]) -> rustix::io::Result<usize> {
-        (self.filled, self.sent) = (0, 0);
+        self.sealed.clear();
+        self.sent = 0;
         let mut taken = 0;
-        let mut left = slices.iter().flat_map(|slice| slice.chunks(PLAIN_MAX)).peekable();
+        let mut left = slices.iter().flat_map(|slice| slice.chunks(SEALED_RECORD)).peekable();
         for _ in 0..SEALED_AHEAD {
             let Some(first) = left.next() else { break };
-            let fits = |length: usize| move |next: &&[u8]| length + next.len() <= PLAIN_MAX;
-            // Most of a long message is sealed from where it lies.
-            let mut plain = first;
-            if left.peek().is_some_and(|next| fits(first.len())(next)) {
-                self.plain.clear();
-                self.plain.extend_from_slice(first);
-                while let Some(next) = left.next_if(fits(self.plain.len())) {
-                    self.plain.extend_from_slice(next);
-                }
-                plain = &self.plain;
+            let length_at = self.sealed.len();
+            let begin = length_at + LENGTH;
+            self.sealed.extend_from_slice(&[0; LENGTH]);
+            append(first, &mut self.sealed);
+            let mut length = first.len();
+            while let Some(next) = left.next_if(|next| length + next.len() <= SEALED_RECORD) {
+                append(next, &mut self.sealed);
+                length += next.len();
             }
-            taken += plain.len();
-            self.filled = seal_record(&mut self.keys, plain, &mut self.sealed, self.filled)?;
+            self.ours.seal(&mut self.sealed, begin)?;
+            let written = ((length + TAG) as u16).to_be_bytes();
+            self.sealed[length_at..begin].copy_from_slice(&written);
+            taken += length;
         }
         Ok(taken)
     }
 
-    /// Reads once, and appends the content of complete records. Returns the number of sealed bytes read; 0 at the end.
+    /// Reads once, and appends the content of complete records, which is opened where it is read to. Returns the number of sealed bytes
+    /// read; 0 at the end.
     pub(super) fn read(&mut self, socket: &OwnedFd, opened: &mut Vec<u8>) -> rustix::io::Result<usize> {
-        self.come.reserve(SEALED_AHEAD * (LENGTH + PLAIN_MAX + TAG));
-        let count = rustix::io::read(socket, rustix::buffer::spare_capacity(&mut self.come))?;
-        let mut used = 0;
-        while let Some((length, rest)) = self.come[used..].split_first_chunk::<LENGTH>() {
-            let length = usize::from(u16::from_be_bytes(*length));
-            let Some(record) = rest.get(..length) else { break };
-            let before = opened.len();
-            opened.resize(before + length, 0);
-            let plain = self.keys.read_message(record, &mut opened[before..]).map_err(|_| Errno::BADMSG)?;
-            opened.truncate(before + plain);
-            used += LENGTH + length;
-        }
-        self.come.drain(..used);
-        Ok(count)
+        let before = opened.len();
+        opened.try_reserve_exact(self.wanted()).map_err(|_| Errno::NOMEM)?;
+        append(&self.come, opened);
+        let (read, end) = match rustix::io::read(socket, rustix::buffer::spare_capacity(opened)) {
+            Ok(count) => (Ok(count), self.open(opened, before)),
+            Err(error) => (Err(error), Ok(before)),
+        };
+        opened.truncate(*end.as_ref().unwrap_or(&before));
+        end.and(read)
     }
-}
 
-/// Seals a record behind the first `filled` bytes; the end of the record. The buffer grows to the most that was ever needed.
-fn seal_record(
-    keys: &mut TransportState,
-    plain: &[u8],
-    sealed: &mut Vec<u8>,
-    filled: usize,
-) -> rustix::io::Result<usize> {
-    let (begin, length) = (filled + LENGTH, plain.len() + TAG);
-    let end = begin + length;
-    if sealed.len() < end {
-        sealed.resize(end, 0);
+    /// Room for what has come of a record and at least one byte more; for the whole record if its length has come.
+    fn wanted(&self) -> usize {
+        let length = self.come.first_chunk().map_or(0, |length| usize::from(u16::from_be_bytes(*length)));
+        (LENGTH + length).max(self.come.len() + 1)
     }
-    sealed[filled..begin].copy_from_slice(&(length as u16).to_be_bytes());
-    keys.write_message(plain, &mut sealed[begin..end]).map_err(|_| Errno::BADMSG)?;
-    Ok(end)
+
+    /// Opens the records from `end` on, and keeps the begin of the last one; the end of what was opened.
+    fn open(&mut self, bytes: &mut [u8], mut end: usize) -> rustix::io::Result<usize> {
+        let mut used = end;
+        while let Some((length, rest)) = bytes[used..].split_first_chunk::<LENGTH>() {
+            let length = usize::from(u16::from_be_bytes(*length));
+            if rest.len() < length {
+                break;
+            }
+            let record = used + LENGTH..used + LENGTH + length;
+            end += self.theirs.open(&mut bytes[end..record.end], record.start - end)?;
+            used = record.end;
+        }
+        self.come.clear();
+        append(&bytes[used..], &mut self.come);
+        Ok(end)
+    }
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ fn sockets() -> (OwnedFd, OwnedFd) {
 fn carry(from: &mut Seal, to: &mut Seal, parts: &[Vec<u8>]) -> Vec<u8> {
     let (near, far) = sockets();
     let (mut slices, mut opened) =
-        (parts.iter().map(|part| IoSlice::new(part)).collect::<Vec<_>>(), Vec::new());
+        (parts.iter().map(|part| IoSlice::new(part)).collect::<Vec<_>>(), Vec::with_capacity(100_000));
     let mut rest = &mut slices[..];
     while rest.iter().any(|slice| !slice.is_empty()) || !from.is_flushed() {
         match from.write(&near, rest) {
@@ -50,6 +50,73 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn records_may_come_in_any_pieces(
+        sizes in prop::collection::vec(prop_oneof![0_usize..200, 30_000_usize..70_000], 1..4),
+        cuts in prop::collection::vec(prop_oneof![1_usize..80, 1000_usize..100_000], 5..10),
+    ) {
+        let (mut ours, mut theirs) = seals();
+        let sent: Vec<Vec<u8>> = sizes.iter().map(|&size| (0..size).map(|i| (i % 241) as u8).collect()).collect();
+        let (near, far) = sockets();
+        let mut sealed = Vec::new();
+        for part in &sent {
+            let mut rest = &mut [IoSlice::new(part)][..];
+            while !rest.is_empty() {
+                let taken = ours.seal(rest).unwrap();
+                sealed.extend_from_slice(&ours.sealed);
+                ours.sent = ours.sealed.len();
+                IoSlice::advance_slices(&mut rest, taken);
+            }
+        }
+        let (mut opened, mut rest) = (Vec::with_capacity(sealed.len()), &sealed[..]);
+        for cut in cuts.into_iter().cycle() {
+            if rest.is_empty() { break; }
+            let count = rustix::io::write(&near, &rest[..cut.min(rest.len())]).unwrap();
+            rest = &rest[count..];
+            while theirs.read(&far, &mut opened).is_ok() {}
+            // Nothing that is not opened yet is among what is.
+            prop_assert!(sent.concat().starts_with(&opened));
+        }
+        prop_assert_eq!(opened, sent.concat());
+    }
+}
+
+#[test]
+fn a_length_alone_asks_for_little_memory() {
+    let (_, mut theirs) = seals();
+    let (near, far) = sockets();
+    rustix::io::write(&near, &[0xff, 0xff, 1]).unwrap();
+    let mut opened = Vec::new();
+    while theirs.read(&far, &mut opened).is_ok() {}
+    assert!(opened.is_empty() && opened.capacity() <= LENGTH + usize::from(u16::MAX));
+}
+
+#[test]
+fn records_are_those_of_noise() {
+    let (mut first, mut second) =
+        (builder().unwrap().build_initiator().unwrap(), builder().unwrap().build_responder().unwrap());
+    let offer = write_handshake(&mut first).unwrap();
+    read_handshake(&mut second, &offer).unwrap();
+    let answer = write_handshake(&mut second).unwrap();
+    read_handshake(&mut first, &answer).unwrap();
+    let (mut ours, mut theirs) = (Seal::new(first).unwrap(), second.into_transport_mode().unwrap());
+    for text in [&b"one"[..], b"two"] {
+        let bytes = on_its_way(&mut ours, text);
+        let mut plain = [0; 100];
+        let length = theirs.read_message(&bytes[LENGTH..], &mut plain).unwrap();
+        assert_eq!(&plain[..length], text);
+        let mut sealed = [0; 100];
+        let length = theirs.write_message(text, &mut sealed).unwrap();
+        let back = [&(length as u16).to_be_bytes()[..], &sealed[..length]].concat();
+        assert_eq!(opened(&mut ours, &back), Ok(text.to_vec()));
+    }
+    let unfinished = builder().unwrap().build_initiator().unwrap();
+    assert!(Seal::new(unfinished).is_none());
+}
+
 /// What a message looks like on its way.
 fn on_its_way(seal: &mut Seal, text: &[u8]) -> Vec<u8> {
     let (near, far) = UnixStream::pair().unwrap();
@@ -64,7 +131,7 @@ fn on_its_way(seal: &mut Seal, text: &[u8]) -> Vec<u8> {
 fn opened(seal: &mut Seal, bytes: &[u8]) -> rustix::io::Result<Vec<u8>> {
     let (mut near, far) = UnixStream::pair().unwrap();
     near.write_all(bytes).unwrap();
-    let mut opened = Vec::new();
+    let mut opened = Vec::with_capacity(1000);
     seal.read(&far.into(), &mut opened)?;
     Ok(opened)
 }
