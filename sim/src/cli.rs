@@ -50,7 +50,8 @@ const EPOCHS: &str = "\
 Examples:
   pvm sim epochs --seeds 5                              slowdown over the grain
   pvm sim epochs --grain 0.1 --spin 1                   block soon
-  pvm sim epochs --idle 10 --visit 1                    owners use their nodes one second in ten";
+  pvm sim epochs --idle 10 --visit 1                    owners use their nodes one second in ten
+  pvm sim epochs --nodes 2 --processors 8 --tasks 4     nodes of eight processors, under Linux's scheduler";
 
 const ALLOCATION: &str = "\
 Examples:
@@ -129,7 +130,7 @@ fn experiment(cli: &Cli) -> Result<(), Box<dyn Error>> {
     let mut report: Report = match &cli.experiment {
         Experiment::Coallocation(settings) => coallocation::run(settings, &runs)?,
         Experiment::Dasic(settings) => dasic::run(settings, &runs)?,
-        Experiment::Epochs(settings) => epochs::run(settings, &runs),
+        Experiment::Epochs(settings) => epochs::run(settings, &runs)?,
         Experiment::Allocation(settings) => allocation::run(settings, &runs)?,
         Experiment::Batch(settings) => batch::run(settings, &runs)?,
     };

@@ -55,7 +55,15 @@ fn dasic_is_the_same_everywhere() {
 #[test]
 fn epochs_are_the_same_everywhere() {
     let settings = settings("--nodes 4 --grain 1,10 --time 1");
-    check("epochs", 0x093d_49b3_8b7d_3236, |runs| epochs::run(&settings, runs));
+    check("epochs", 0x093d_49b3_8b7d_3236, |runs| epochs::run(&settings, runs).expect("a report"));
+}
+
+#[test]
+fn epochs_on_several_processors_are_the_same_everywhere() {
+    let settings = settings("--nodes 2 --processors 2 --daemon 0.02 --grain 0.1,10 --time 0.3");
+    check("epochs on several processors", 0xeede_71f6_3ee1_45f9, |runs| {
+        epochs::run(&settings, runs).expect("a report")
+    });
 }
 
 #[test]

@@ -161,7 +161,7 @@ pub struct Runs {
 pub(crate) struct Hosts {
     machines: Vec<(&'static str, Machine)>,
     program: PathBuf,
-    names: [&'static str; 2],
+    names: [String; 2],
     // After the machines, which need them to the end.
     _networks: Vec<Network>,
     _groups: Vec<CpuGroup>,
@@ -203,14 +203,11 @@ impl Hosts {
             let daemons = std::iter::once(machine.daemon_pid()).chain(slaves);
             groups.iter().zip(daemons).for_each(|(group, daemon)| group.admit(daemon));
         }
-        let folder = TempDir::with_prefix("pvm-gang-")?;
-        let mut compiler = Command::new("cc");
-        compiler.arg("-I").arg(installation.include()).arg("-L").arg(installation.library());
-        compile(compiler, "pvm_gang", folder.path())?;
+        let (folder, program) = build(installation)?;
         Ok(Some(Self {
             machines,
-            program: folder.path().join("pvm_gang"),
-            names: [networks[0].name(0), networks[0].name(1)],
+            program,
+            names: [0, 1].map(|host| networks[0].name(host).to_owned()),
             _networks: networks,
             // The first has had the controller moved, which goes back when no other uses it.
             _groups: groups.into_iter().rev().collect(),
@@ -218,10 +215,59 @@ impl Hosts {
         }))
     }
 
+    /// Starts a machine of one host for each of these means. The host has all processors, which have to be this many.
+    pub(crate) fn of_one(
+        installation: &Installation,
+        means: &[&'static str],
+        processors: usize,
+    ) -> Result<Option<Self>> {
+        if thread::available_parallelism()?.get() != processors {
+            peers::unchecked(
+                "programs that share a host",
+                &format!("it has to have {processors} processors"),
+            );
+            return Ok(None);
+        }
+        let start = |&means: &&'static str| {
+            let plan = Plan::of(installation).name(ONE).variable("PVM_COSCHEDULING", means);
+            let started = plan.variable("PVM_EXPORT", EXPORTED).try_start();
+            let machine =
+                started.map_err(|failure| anyhow::anyhow!("the daemon does not start: {failure:?}"))?;
+            Ok((means, machine))
+        };
+        let machines: Vec<(&str, Machine)> = means.iter().map(start).collect::<Result<_>>()?;
+        let (folder, program) = build(installation)?;
+        let names = [ONE.to_owned(), ONE.to_owned()];
+        Ok(Some(Self { machines, program, names, _networks: vec![], _groups: vec![], _folder: folder }))
+    }
+
+    /// Runs the program on the first processor only.
+    pub(crate) fn on_one_processor(&self, argument: &str, mode: &Mode, seconds: f64) -> Result<String> {
+        let mut command = self.machine(mode.means)?.command("taskset");
+        command.args(["-c", "0"]).arg(&self.program);
+        command.args([mode.waits, argument, &seconds.to_string(), SPINS]).args(&self.names);
+        program::output(&mut command, LIMIT)
+    }
+
+    /// What waking another processor takes, as the first host has measured it, µs.
+    pub(crate) fn wake_time(&self, mode: &Mode) -> Result<f64> {
+        let mut console = self.machine(mode.means)?.console();
+        let lines = console.command("conf -l");
+        console.quit();
+        // The row after the heads: host, means, slice, wake.
+        let after = lines.iter().skip_while(|line| !line.contains("TURNS BY")).nth(1);
+        let time = after.and_then(|row| row.split_whitespace().nth(3)?.strip_suffix("us")?.parse().ok());
+        time.with_context(|| format!("no time of waking: {lines:?}"))
+    }
+
+    fn machine(&self, means: &str) -> Result<&Machine> {
+        let machine = self.machines.iter().find(|(its, _)| *its == means);
+        Ok(&machine.context("no such machine")?.1)
+    }
+
     /// The program, in the machine that takes turns so.
     fn command(&self, means: &str) -> Result<Command> {
-        let machine = self.machines.iter().find(|(its, _)| *its == means);
-        Ok(machine.context("no such machine")?.1.command(&self.program))
+        Ok(self.machine(means)?.command(&self.program))
     }
 
     /// Whether it can be measured here.
@@ -238,15 +284,29 @@ impl Hosts {
     pub(crate) fn output(&self, argument: &str, mode: &Mode, seconds: f64, grains: &[u64]) -> Result<String> {
         let mut command = self.command(mode.means)?;
         command.args([mode.waits, argument, &seconds.to_string(), SPINS]);
-        command.args(self.names).args(grains.iter().map(u64::to_string));
+        command.args(&self.names).args(grains.iter().map(u64::to_string));
         program::output(&mut command, LIMIT)
     }
+}
+
+/// The name of a host that is alone, and what tasks inherit.
+const ONE: &str = "one";
+const EXPORTED: &str = "LD_LIBRARY_PATH:PVM_TEAM";
+
+/// Compiles the program.
+fn build(installation: &Installation) -> Result<(TempDir, PathBuf)> {
+    let folder = TempDir::with_prefix("pvm-gang-")?;
+    let mut compiler = Command::new("cc");
+    compiler.arg("-I").arg(installation.include()).arg("-L").arg(installation.library());
+    compile(compiler, "pvm_gang", folder.path())?;
+    let program = folder.path().join("pvm_gang");
+    Ok((folder, program))
 }
 
 fn start(installation: &Installation, network: &Network, means: &str) -> Result<Machine> {
     let hosts = format!("{}\n", network.line(1, ""));
     let plan = Plan::of(installation).network(network).name(network.name(0)).hostfile(&hosts);
-    let plan = plan.variable("PVM_COSCHEDULING", means).variable("PVM_EXPORT", "LD_LIBRARY_PATH:PVM_TEAM");
+    let plan = plan.variable("PVM_COSCHEDULING", means).variable("PVM_EXPORT", EXPORTED);
     let started = plan.try_start();
     let machine = started.map_err(|failure| anyhow::anyhow!("the daemon does not start: {failure:?}"))?;
     machine.console_with_hosts(2).quit();

@@ -6,6 +6,7 @@
 pub mod batch;
 pub mod coallocation;
 pub mod comparison;
+pub mod cores;
 pub mod jobs;
 pub mod page;
 pub mod policies;
@@ -82,13 +83,17 @@ pub fn measure(
     if is_chosen(teams::NAME) {
         all.comparisons.extend(teams::measure(ours, (rounds, quick), session)?);
     }
+    if is_chosen(cores::NAME) {
+        all.comparisons.extend(cores::measure(ours, (rounds, quick), session)?);
+    }
     if is_chosen(jobs::NAME) {
         all.traces.extend(jobs::measure(ours, programs, (rounds, quick), session)?);
     }
     if is_chosen(coallocation::NAME) {
         all.curves.extend(coallocation::measure(ours, programs, (rounds, quick), session)?);
     }
-    let names = [pulling::NAME, policies::NAME, teams::NAME, jobs::NAME, coallocation::NAME].join(", ");
+    let names =
+        [pulling::NAME, policies::NAME, teams::NAME, cores::NAME, jobs::NAME, coallocation::NAME].join(", ");
     ensure!(
         !(all.comparisons.is_empty() && all.traces.is_empty() && all.curves.is_empty()),
         "nothing of {NAME} was measured; there are {names}"

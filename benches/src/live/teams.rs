@@ -107,6 +107,11 @@ impl Costs {
     fn settings(&self, jobs: u32) -> Settings {
         Settings {
             nodes: 2,
+            processors: None,
+            tasks: None,
+            tick: 4.0,
+            base: None,
+            wake: None,
             jobs,
             grain: Vec::new(),
             variation: 0.0,

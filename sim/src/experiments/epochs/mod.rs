@@ -4,13 +4,14 @@
 //! neighbours on a ring, or with the one that there is on two nodes, and go on when all have answered.
 //!
 //! Demand-based scheduling is the daemon's: each node runs its [`pvm_sched::coscheduling::Coscheduler`], which holds processes by
-//! priorities. The kernel's treatment of the others is a model (`processor.rs`).
+//! priorities. The kernel's treatment of the others is a model: round robin on one processor (`processor.rs`), or with `--processors`
+//! Linux's scheduler ([`crate::kernel`], `nodes.rs`).
 
+mod host;
 mod model;
+mod nodes;
 mod order;
 mod processor;
-
-pub use model::simulate;
 
 use super::{Runs, cell, series, text};
 use crate::report::{Plot, Report, Table};
@@ -20,9 +21,24 @@ use pvm_sched::coscheduling::TwoPhase;
 /// The settings.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Settings {
-    /// Nodes
-    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=4096))]
+    /// Nodes; one is possible with --processors
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub nodes: u32,
+    /// Processors of each node, under a model of Linux's scheduler (EEVDF). Default: one processor, and round robin
+    #[arg(long, conflicts_with_all = ["interrupt", "idle", "visit"], value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub processors: Option<u32>,
+    /// Processes of each job on a node with --processors; default: as many as processors
+    #[arg(long, requires = "processors", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub tasks: Option<u32>,
+    /// With --processors, time between two ticks of the kernel, ms: 1000 by its CONFIG_HZ
+    #[arg(long, requires = "processors", default_value_t = 4.0, value_parser = settings::positive)]
+    pub tick: f64,
+    /// With --processors, the slice that the kernel means to give a process (base_slice_ns), ms; default: the kernel's own, 0.7 on one processor
+    #[arg(long, requires = "processors", value_parser = settings::positive)]
+    pub base: Option<f64>,
+    /// With --processors, time until an idle processor runs a process that wakes, ms; default: a context switch
+    #[arg(long, requires = "processors", value_parser = settings::not_negative)]
+    pub wake: Option<f64>,
     /// Jobs that share them
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub jobs: u32,
@@ -44,7 +60,7 @@ pub struct Settings {
     /// A context switch, ms
     #[arg(long, default_value_t = 0.05, value_parser = settings::not_negative)]
     pub switch: f64,
-    /// A time slice, ms
+    /// A time slice, ms; with --processors only that of gang scheduling
     #[arg(long, default_value_t = 100.0, value_parser = settings::positive)]
     pub slice: f64,
     /// A turn of the daemons' coscheduler, ms; default: a time slice
@@ -137,8 +153,39 @@ pub struct Outcome {
     pub events: u64,
 }
 
+/// Why the settings make no sense together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Round robin is for one process of each job on a node.
+    #[error("one node is possible with --processors only; otherwise --nodes must be at least 2")]
+    OneNode,
+    /// Nobody to exchange messages with.
+    #[error("a job needs two processes to exchange messages: more --nodes, or more --tasks on each")]
+    OneProcess,
+}
+
+impl Settings {
+    fn check(&self) -> Result<(), Error> {
+        let Some(processors) = self.processors else {
+            return if self.nodes > 1 { Ok(()) } else { Err(Error::OneNode) };
+        };
+        let tasks = self.tasks.unwrap_or(processors);
+        if self.nodes > 1 || tasks > 1 { Ok(()) } else { Err(Error::OneProcess) }
+    }
+}
+
+/// Runs one case.
+pub fn simulate(settings: &Settings, case: Case, seed: u64) -> Outcome {
+    if settings.processors.is_some() {
+        nodes::simulate(settings, case, seed)
+    } else {
+        model::simulate(settings, case, seed)
+    }
+}
+
 /// Runs the experiment.
-pub fn run(settings: &Settings, runs: &Runs) -> Report {
+pub fn run(settings: &Settings, runs: &Runs) -> Result<Report, Error> {
+    settings.check()?;
     let cases: Vec<Case> = Policy::ALL
         .into_iter()
         .flat_map(|policy| settings.grain.iter().map(move |&grain| Case { policy, grain: grain.max(0.001) }))
@@ -178,102 +225,8 @@ pub fn run(settings: &Settings, runs: &Runs) -> Report {
     let switches =
         plot("epochs-switches", "Context switches", "per node and second", |o| o.switches.max(1.0));
     let plots = vec![Plot { log_y: true, ..slowdown }, Plot { log_y: true, ..switches }];
-    Report { tables: vec![table], plots, ..Report::default() }
+    Ok(Report { tables: vec![table], plots, ..Report::default() })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn settings() -> Settings {
-        Settings {
-            nodes: 6,
-            jobs: 2,
-            grain: vec![1.0],
-            variation: 0.1,
-            latency: 0.05,
-            daemon: 0.0,
-            interrupt: 0.0,
-            switch: 0.05,
-            slice: 20.0,
-            turn: None,
-            spin: 5,
-            time: 0.4,
-            idle: 0.0,
-            visit: 0.05,
-        }
-    }
-
-    fn of(policy: Policy, grain: f64) -> Outcome {
-        simulate(&settings(), Case { policy, grain }, 5)
-    }
-
-    #[test]
-    fn all_get_on_and_repeat_themselves() {
-        for policy in Policy::ALL {
-            let outcome = of(policy, 1.0);
-            assert!(outcome.steps > 100 && outcome.slowdown > 0.9, "{policy:?}: {outcome:?}");
-            assert_eq!(outcome, of(policy, 1.0));
-        }
-    }
-
-    #[test]
-    fn a_job_alone_has_the_machine() {
-        for policy in Policy::ALL {
-            let settings = Settings { jobs: 1, ..settings() };
-            let outcome = simulate(&settings, Case { policy, grain: 1.0 }, 5);
-            assert!(outcome.slowdown < 1.25, "{policy:?}: {outcome:?}");
-        }
-    }
-
-    #[test]
-    fn an_owner_holds_up_all_who_wait_for_the_node() {
-        for policy in Policy::ALL {
-            let with =
-                |idle| simulate(&Settings { idle, time: 2.0, ..settings() }, Case { policy, grain: 1.0 }, 5);
-            let (alone, visited) = (with(0.0), with(0.5));
-            // Each of six nodes is away for a tenth of the time.
-            let more = visited.slowdown / alone.slowdown;
-            assert!(more > 1.1 && more < 3.0, "{policy:?}: {more}");
-            assert_eq!(visited, with(0.5));
-        }
-    }
-
-    #[test]
-    fn daemons_take_the_processor_for_messages() {
-        let alone = |policy, daemon, interrupt| {
-            let settings = Settings { nodes: 2, jobs: 1, daemon, interrupt, variation: 0.0, ..settings() };
-            settings.time * 1000.0 * 2.0 / simulate(&settings, Case { policy, grain: 1.0 }, 5).steps as f64
-        };
-        // Work, a message that leaves and comes, its way, and a switch if the process has blocked.
-        let near = |step: f64, expected: f64| (step - expected).abs() < 0.02 * expected;
-        assert!(near(alone(Policy::Blocking, 0.0, 0.0), 1.0 + 0.05 + 0.05));
-        assert!(near(alone(Policy::Blocking, 0.2, 0.5), 1.0 + 0.05 + 0.05 + 2.0 * 0.2));
-        assert!(near(alone(Policy::Local, 0.2, 0.5), 1.0 + 0.05 + 2.0 * (0.2 + 0.5)), "it does not let them");
-    }
-
-    #[test]
-    fn daemons_do_not_wait_while_turns_are_taken() {
-        let of = |policy, interrupt| {
-            let settings = Settings { nodes: 2, daemon: 0.05, interrupt, ..settings() };
-            simulate(&settings, Case { policy, grain: 0.2 }, 5).steps as f64
-        };
-        assert!(of(Policy::Local, 0.3) < of(Policy::Local, 0.0) * 0.7);
-        assert!(of(Policy::DemandSpinning, 0.3) > of(Policy::DemandSpinning, 0.0) * 0.9);
-    }
-
-    #[test]
-    fn fine_grains_need_coscheduling() {
-        let gang = of(Policy::Gang, 0.2);
-        assert!(gang.slowdown < 1.3, "{gang:?}");
-        assert!(gang.slowdown < of(Policy::Local, 0.2).slowdown);
-        assert!(gang.fairness > 0.95);
-    }
-
-    #[test]
-    fn a_report() {
-        let report = run(&Settings { time: 0.05, ..settings() }, &Runs::quiet(1, 2));
-        assert_eq!(report.tables[0].rows.len(), 6);
-        assert!(report.plots.iter().all(|plot| plot.svg().is_ok()));
-    }
-}
+mod tests;
