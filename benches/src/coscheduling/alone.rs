@@ -98,7 +98,7 @@ impl Program {
     /// Starts it, and how much it does in a microsecond: both of a pair are to do the same.
     fn start(hosts: &Hosts, means: &str, seconds: f64) -> Result<(Self, f64)> {
         let mut command = hosts.command(means)?;
-        command.args(["block", "asked", &seconds.to_string(), SPINS]).args(hosts.names);
+        command.args(["block", "asked", &seconds.to_string(), SPINS]).args(&hosts.names);
         let program = Self::spawn(&mut command)?;
         let speed = program.answer()?;
         Ok((program, speed))

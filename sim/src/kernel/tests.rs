@@ -140,8 +140,10 @@ fn a_task_wakes_on_an_idle_processor_or_one_of_the_idle_class() {
     assert_eq!(kernel.runs_on(sleeper), Some(1), "where it was, if it may");
     kernel.sleep(1, 5 * MS);
     kernel.set_idle(tasks[1], false, 5 * MS);
-    kernel.wake(sleeper, Some(0), 6 * MS);
-    assert_eq!(kernel.runs_on(sleeper), Some(2), "where nothing is");
+    // Another one, for the first owes time to its queue, and stays there.
+    let other = kernel.add();
+    kernel.wake(other, Some(0), 6 * MS);
+    assert_eq!(kernel.runs_on(other), Some(2), "where nothing is");
 }
 
 /// Tasks that work and sleep by chance.
