@@ -171,6 +171,7 @@ impl Simulation<'_> {
             && count > 0
         {
             self.expect_agents();
+            self.tell(0, AgentEvent::Known { request: REQUEST, traffic: Vec::new(), may_wait: true });
             self.tell(0, AgentEvent::Created { request: REQUEST, count });
         }
     }

@@ -99,6 +99,16 @@ mod tests {
         assert!((one / two - 2.0).abs() < 0.2 && (one / four - 8.0).abs() < 1.5, "{one} {two} {four}");
     }
 
+    /// Agents that take tasks for those of a spawn, which may not wait, start all at once.
+    #[test]
+    fn agents_know_that_tasks_of_a_batch_may_wait_for_room() {
+        let of = |policy| simulate(&workload(&[4000, 2000, 1000, 1000], 200), policy, &COSTS, 1).makespan;
+        let local = of(Policy::Local);
+        for policy in [Policy::GraphTheoretic, Policy::Coallocation] {
+            assert!(of(policy) < local, "{policy}: {} s, {local} s at home", of(policy));
+        }
+    }
+
     #[test]
     fn starts_take_the_processors_of_the_one_computer() {
         let busy = Costs { start: 50_000, ..COSTS };
