@@ -3,6 +3,7 @@
 //! The simulator has the model of Linux's scheduler (`sim/src/kernel`). A team has two tasks, which exchange messages by shared memory.
 
 use super::comparison::{Comparison, Point};
+use super::teams::{FEW_GRAINS, GRAINS, LEAST, TRIES, TURN};
 use crate::coscheduling::{Hosts, Mode, NO_TURNS, TURNS, Values, parse};
 use crate::part::Session;
 use crate::stats::median;
@@ -16,26 +17,14 @@ pub const NAME: &str = "live-cores";
 
 /// The processors of the host, and the tasks of a team.
 const PROCESSORS: u32 = 2;
-/// Microseconds of work between two exchanges.
-const GRAINS: [u64; 7] = [10, 30, 100, 300, 1_000, 3_000, 10_000];
-/// With less to do.
-const FEW_GRAINS: [u64; 2] = [100, 10_000];
 
-/// For so long a run counts.
+/// How long a run counts, s.
 const SECONDS: f64 = 1.0;
 /// Simulated seconds of a run.
 const SIMULATED_SECONDS: f64 = 2.0;
 /// Runs for one value. Which tasks share a processor at first is chance: the mean rate counts, as the live one does over the
 /// starts of the rounds.
 const SEEDS: u64 = 9;
-
-/// Work between exchanges that are measured for their own cost, microseconds.
-const LEAST: u64 = 1;
-/// How often costs are measured; the medians count.
-const TRIES: usize = 5;
-
-/// A turn of the daemons, ms, as it is without a setting.
-const TURN: f64 = 50.0;
 
 /// Which teams share the host, and how: the policy of the live host, and that of the simulator's.
 #[derive(Clone, Copy, Debug)]

@@ -13,11 +13,11 @@ use pvm_tests::Installation;
 pub const NAME: &str = "live-epochs";
 
 /// Microseconds of work between two exchanges.
-const GRAINS: [u64; 7] = [10, 30, 100, 300, 1_000, 3_000, 10_000];
+pub(super) const GRAINS: [u64; 7] = [10, 30, 100, 300, 1_000, 3_000, 10_000];
 /// With less to do.
-const FEW_GRAINS: [u64; 2] = [100, 10_000];
+pub(super) const FEW_GRAINS: [u64; 2] = [100, 10_000];
 
-/// For so long a run counts.
+/// How long a run counts, s.
 const SECONDS: f64 = 0.5;
 /// Simulated seconds of a run.
 const SIMULATED_SECONDS: f64 = 1.0;
@@ -25,12 +25,12 @@ const SIMULATED_SECONDS: f64 = 1.0;
 const SEEDS: u64 = 9;
 
 /// Work between exchanges that are measured for their own cost, microseconds.
-const LEAST: u64 = 1;
+pub(super) const LEAST: u64 = 1;
 /// How often costs are measured; the medians count.
-const TRIES: usize = 5;
+pub(super) const TRIES: usize = 5;
 
 /// A turn of the daemons, ms, as it is without a setting.
-const TURN: f64 = 50.0;
+pub(super) const TURN: f64 = 50.0;
 
 /// The policy of the live hosts, and that of the simulator's nodes.
 const WAYS: [(Mode, Policy); 4] = [

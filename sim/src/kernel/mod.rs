@@ -1,7 +1,7 @@
 //! A model of Linux's scheduler for the processors of one node: EEVDF (from 6.6; the rules are those of 6.18), wake-ups, and balancing.
 //!
-//! A state machine without a clock: the driver reports what tasks do and when, and asks who runs. The model has the parts that decide
-//! who runs when among a few tasks that compute, spin or sleep, in two classes: normal tasks and `SCHED_IDLE`.
+//! A state machine without a clock: the driver reports what tasks do and when, and asks which ones run. The model has the parts that decide
+//! which task runs when, among a few tasks that compute, spin or sleep, in two classes: normal tasks and `SCHED_IDLE`.
 //!
 //! | kernel | here |
 //! |---|---|
@@ -148,7 +148,7 @@ impl Kernel {
         self.schedule(cpu, now);
     }
 
-    /// A task is put into the idle class, or taken out of it. The kernel interrupts nobody for that: the change counts when it chooses
+    /// A task is put into the idle class, or taken out of it. The kernel interrupts no task for that: the change counts when it chooses
     /// next (`__sched_setscheduler`: the priority, by which it would, is the same in both classes).
     pub fn set_idle(&mut self, id: TaskId, is_idle: bool, now: Nanos) {
         if self.tasks[id].is_idle != is_idle {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// The slice that a daemon asks for while tasks are held, ns.
 const SHORT: Nanos = 100_000;
-/// A yield that finds nobody else takes this long at least, ns.
+/// A yield that finds no other task takes this long at least, ns.
 const YIELD: Nanos = 200;
 
 /// What a process does.

@@ -159,7 +159,7 @@ pub enum Error {
     /// Round robin is for one process of each job on a node.
     #[error("one node is possible with --processors only; otherwise --nodes must be at least 2")]
     OneNode,
-    /// Nobody to exchange messages with.
+    /// No task to exchange messages with.
     #[error("a job needs two processes to exchange messages: more --nodes, or more --tasks on each")]
     OneProcess,
 }
