@@ -3,7 +3,7 @@
 use pvm_wire::batch::{BatchId, BatchMsg};
 use pvm_wire::calls::turns::{Receiver, TrafficByHost};
 use pvm_wire::codes::BATCH_TAG;
-use pvm_wire::daemon::{DaemonMsg, FromMaster, ToMaster};
+use pvm_wire::daemon::{Blob, DaemonMsg, FromMaster, ToMaster};
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::jobs::{JobId, JobRequest, JobSent, TaskEvent, TaskOrder};
 use pvm_wire::{HostIndex, MessageHeader, Tid};
@@ -266,4 +266,16 @@ fn the_master_hears_once_a_second_what_tasks_of_jobs_send_to_other_hosts() {
     );
     r.pass(std::time::Duration::from_secs(1));
     assert_eq!(reported(&mut r), sent(u64::MAX));
+}
+
+#[test]
+fn agents_of_a_policy_that_this_version_does_not_know_are_ignored() {
+    let mut r = Recorder::slave();
+    for policy in ["by magic", ""] {
+        let message = Blob(vec![1, 2, 3].into());
+        let message = DaemonMsg::Agent { policy: policy.to_owned(), message, cause: Some(BATCH) };
+        r.feed(Event::PeerMessage { host: HostIndex::MASTER, message });
+        r.nothing_else();
+    }
+    r.enrol(100, 0);
 }

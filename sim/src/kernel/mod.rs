@@ -5,10 +5,10 @@
 //!
 //! | kernel | here |
 //! |---|---|
-//! | `pick_eevdf`, `place_entity`, `update_curr`, delayed dequeue | [`queue`] |
+//! | `pick_eevdf`, `place_entity`, `update_curr`, delayed dequeue | `queue` |
 //! | `check_preempt_wakeup_fair`, with `RUN_TO_PARITY` and `PREEMPT_SHORT` | [`Kernel::wake`] |
 //! | `select_task_rq_fair`: idle processors first, then `wake_affine` | [`Kernel::wake`] |
-//! | `sched_balance_newidle`, `sched_balance_domains` | [`balance`] |
+//! | `sched_balance_newidle`, `sched_balance_domains` | `balance` |
 //!
 //! All processors share a cache, and ticks are on all of them at once. There are no control groups, no hyper-threads, and no
 //! migration of a task that runs.
