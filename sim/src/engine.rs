@@ -102,6 +102,11 @@ impl<E> Engine<E> {
         self.next_event_with(|_| {})
     }
 
+    /// The next event happens; `None` if it is after this time, which ends a run.
+    pub fn next_event_until(&mut self, end: Time) -> Option<E> {
+        self.next_event().filter(|_| self.now <= end)
+    }
+
     /// The next event happens; `soon` is shown events that come soon, so that a model can read ahead what it will need
     /// for them: a processor waits for many reads that do not depend on each other hardly longer than for one.
     pub fn next_event_with(&mut self, soon: impl FnMut(&E)) -> Option<E> {

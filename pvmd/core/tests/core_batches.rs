@@ -129,3 +129,24 @@ fn each_node_is_given_no_more_than_its_own_limit() {
     let limits: Vec<_> = nodes.iter().map(|node| (node.host, node.limit)).collect();
     assert_eq!(limits, [(host(1), 10), (host(2), 20), (host(3), 30)]);
 }
+
+/// What is handed to a host that is no candidate any more comes back at once, and the manager hears why: else a policy that divides at once
+/// would hand it to the same host for ever.
+#[test]
+fn a_manager_hears_that_a_host_is_no_candidate_any_more() {
+    let mut r = Recorder::slave();
+    let (spawner, _) = r.enrol(200, 0);
+    let policy = "proportional".to_owned();
+    r.ask(spawner, &SpawnRequest { file: "program".into(), count: 4, policy, ..SpawnRequest::default() });
+    let (manager, _) = r.start_manager();
+    let BatchMsg::Place { batch, count: 4, .. } = heard(&mut r) else { panic!("not a batch") };
+    r.feed(Event::PeerLinked { host: host(3) });
+    r.feed(Event::PeerLost { host: host(3), reason: "a cable".into(), has_ended: false });
+    let gone = BatchMsg::NodeGone { batch, host: host(3) };
+    assert_eq!(heard(&mut r), gone);
+    assert!(matches!(r.asked_master(), ToMaster::LinkLost { .. }));
+    decide(&mut r, manager, host(2).daemon(), &BatchMsg::Grant { batch, host: host(3), n: 2, terms: None });
+    assert_eq!(heard(&mut r), gone);
+    assert_eq!(heard(&mut r), BatchMsg::More { batch, count: 2 });
+    r.nothing_else();
+}

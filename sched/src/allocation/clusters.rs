@@ -32,7 +32,8 @@ impl Clusters {
     /// No clusters.
     pub(super) const NONE: Self = Self { of: Vec::new(), names: BTreeMap::new(), domains: BTreeMap::new() };
 
-    /// A host is in this cluster, whose link is in this domain.
+    /// A host is in this cluster, whose link is in this domain. The table has a place for each number up to the highest, so numbers are
+    /// to be small, as those of hosts are (4095 at most).
     pub fn insert(&mut self, host: usize, cluster: &str, domain: Option<&str>) {
         let cluster = number(&mut self.names, cluster);
         let domain = domain.map_or(0, |domain| number(&mut self.domains, domain));

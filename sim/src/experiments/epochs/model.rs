@@ -83,10 +83,7 @@ impl Simulation<'_> {
     fn run(&mut self) {
         self.begin();
         let end = seconds(self.settings.time);
-        while let Some(event) = self.engine.next_event() {
-            if self.engine.now() > end {
-                return;
-            }
+        while let Some(event) = self.engine.next_event_until(end) {
             match event {
                 Event::Start { node, first } => self.start(node, first),
                 Event::Done { node, plan } if self.processors[node].plan == plan => self.done(node),

@@ -94,10 +94,7 @@ impl Simulation<'_> {
     fn run(&mut self) {
         self.begin();
         let end = ns(self.settings.time * 1e3);
-        while let Some(event) = self.engine.next_event() {
-            if self.engine.now() > end {
-                return;
-            }
+        while let Some(event) = self.engine.next_event_until(end) {
             match event {
                 Event::Gang => self.gang(),
                 Event::Begin { node, .. }
