@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
+pub mod compute;
 pub mod coscheduling;
 pub mod dasic;
 pub mod hyperqueue;
@@ -32,7 +33,6 @@ pub mod part;
 pub mod parts;
 pub mod policies;
 pub mod program;
-pub mod quota;
 pub mod remote;
 pub mod report;
 pub mod scale;

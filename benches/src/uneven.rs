@@ -2,9 +2,9 @@
 
 use crate::lab::words;
 use crate::part::Ask;
-use crate::quota::Group;
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result};
 use pvm_tests::machine::{Machine, Plan};
+use pvm_tests::quota::Quota;
 use pvm_tests::{Installation, Network, peers};
 use std::path::{Path, PathBuf};
 use std::process::{self, Command};
@@ -24,7 +24,7 @@ pub struct Uneven {
     /// Where tasks take numbers.
     numbers: PathBuf,
     // After the machine, which is in them.
-    groups: Vec<Group>,
+    groups: Vec<Quota>,
 }
 
 impl Uneven {
@@ -36,8 +36,8 @@ impl Uneven {
         folder: &Path,
     ) -> Result<Option<Self>> {
         let groups =
-            CORES.iter().enumerate().map(|(index, &cores)| Group::new(&index.to_string(), cores, PERIOD));
-        let Ok(groups) = groups.collect::<Result<Vec<_>>>() else {
+            CORES.iter().enumerate().map(|(index, &cores)| Quota::new(&index.to_string(), cores, PERIOD));
+        let Ok(groups) = groups.collect::<Result<Vec<_>, _>>() else {
             peers::unchecked("hosts of unequal speed", "no control groups can be made in /sys/fs/cgroup/cpu");
             return Ok(None);
         };
@@ -91,11 +91,11 @@ impl Uneven {
 }
 
 /// A host of the machine for each group.
-fn divide(machine: &Machine, groups: &[Group]) -> Result<()> {
+fn divide(machine: &Machine, groups: &[Quota]) -> Result<()> {
     machine.console_with_hosts(groups.len()).quit();
     let slaves = machine.slave_daemons();
     let pids = [machine.daemon_pid()].into_iter().chain(slaves.iter().map(|slave| slave.pid));
-    groups.iter().zip(pids).try_for_each(|(group, pid)| group.take(pid))
+    groups.iter().zip(pids).try_for_each(|(group, pid)| group.take(pid).map_err(Error::msg))
 }
 
 /// The original's daemons need hosts with addresses of their own.

@@ -83,6 +83,24 @@ fn a_host_is_started_linked_and_ended_with_the_machine() {
 }
 
 #[test]
+fn a_local_host_has_the_daemon_that_its_line_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let (program, words) = (folder.path().join("daemon"), folder.path().join("words"));
+    fs::write(&program, format!("#!/bin/sh\necho \"$@\" > {}\nexec {DAEMON} \"$@\"\n", words.display()))
+        .unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let line = |program: &Path| format!("node via=local dx={}\n", program.display());
+    // The usual daemon of other computers is none of this one's.
+    let master = Master::start_all(RUN, &line(&program), &[("PVM_DPATH", "/no/such/pvmd")]);
+    master.says("host added");
+    assert_eq!(fs::read_to_string(&words).unwrap(), "--slave\n");
+    master.finish();
+    let master = Master::start_all(RUN, &line(&folder.path().join("missing")), &[]);
+    master.says("missing: no such program");
+    master.finish();
+}
+
+#[test]
 fn the_command_is_sshs_and_the_secret_is_not_in_it() {
     let master = Master::start(&format!("echo \"$@\" > $FOLDER/words; {RUN}"), "", &[]);
     master.says("host added");

@@ -29,6 +29,7 @@
 //! | [`slurm`] | a Slurm cluster of three nodes on this machine |
 //! | [`peers`] | what a test needs from the machine it runs on |
 //! | [`control_groups`] | control groups of version 2, whatever the machine has |
+//! | [`quota`] | control groups that have a part of the processors |
 //! | [`wait`], [`process`] | conditions with deadlines; processes found by their environment |
 #![forbid(unsafe_code)]
 
@@ -46,6 +47,7 @@ pub mod pods;
 pub mod process;
 pub mod program;
 pub mod programs;
+pub mod quota;
 pub mod run;
 pub mod scene;
 pub mod slurm;

@@ -205,6 +205,61 @@ fn coallocation_takes_whole_clusters_and_outlives_their_heads() {
     console.quit();
 }
 
+/// Whether a line of `batch` is that of a batch of this number of tasks, all of which have been done or lost.
+fn is_over(line: &str, count: u32) -> bool {
+    let number = |word: &str| word.parse().unwrap_or(0);
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [_, _, tasks, "0", "0", done, failed, ..] = words[..] else { return false };
+    number(tasks) == count && number(done) > 0 && number(done) + number(failed) == count
+}
+
+/// Ends the daemons of these hosts at once, found by a task of each.
+fn kill_daemons(machine: &Machine, console: &mut Console, hosts: [&str; 2]) {
+    let tasks = console.tasks();
+    let daemons = machine.slave_daemons();
+    let of = |host: &str| {
+        let task = tasks.iter().find(|task| task.host == host).expect("a task there");
+        let has_task =
+            |daemon: &&Process| process::children(daemon.pid).iter().any(|child| child.pid == task.pid);
+        daemons.iter().find(has_task).expect("its daemon").pid
+    };
+    for pid in hosts.map(of) {
+        assert!(process::signal(pid, Signal::KILL));
+    }
+    wait::becomes_true("they are out", || {
+        hosts.iter().all(|host| console.conf().iter().all(|row| row.name != *host))
+    });
+}
+
+#[test]
+fn spawns_go_on_when_all_heads_die_at_once() {
+    let Some(ours) = Installation::ours_only("heads that all die") else { return };
+    let machine = Plan::of(&ours).name("h1").hostfile(CLUSTERS).start();
+    let mut console = machine.console_with_hosts(5);
+    // The first hosts of the clusters are their heads and schedule for their domains; when they are gone the others do.
+    for (rounds, heads) in [(1, ["h2", "h4"]), (2, ["h3", "h5"])] {
+        for policy in ["hierarchical", "coallocation"] {
+            let spawned = console.spawn(&format!("-12 -%{policy} /bin/sleep 1000"));
+            assert!(spawned.tasks.iter().all(Result::is_ok), "{policy}: {spawned:?}");
+            // Tasks of a batch wait for the heads' answers when these die.
+            console.command(&format!("spawn -+ -12 -%{policy} /bin/sleep 0.1"));
+        }
+        kill_daemons(&machine, &mut console, heads);
+        for policy in ["hierarchical", "coallocation"] {
+            let spawned = console.spawn(&format!("-8 -%{policy} /bin/sleep 1000"));
+            assert!(spawned.tasks.iter().all(Result::is_ok), "{policy}: {spawned:?}");
+        }
+        no_task_is_left(&mut console);
+        wait::becomes_true("both batches are over", || {
+            console.command("batch").iter().filter(|line| is_over(line, 12)).count() == 2 * rounds
+        });
+        let [home, east, west] = coallocated(&mut console, 4);
+        assert_eq!(home == 4, rounds == 2, "{home} at home, {east} in one cluster, {west} in the other");
+        no_task_is_left(&mut console);
+    }
+    console.quit();
+}
+
 #[test]
 fn batches_end_although_hosts_die() {
     let Some(ours) = Installation::ours_only("policies of agents") else { return };
@@ -219,16 +274,10 @@ fn batches_end_although_hosts_die() {
     let daemon = machine.slave_daemons().into_iter().next().expect("there are two");
     assert!(process::signal(daemon.pid, Signal::KILL));
     // All have been done, or lost with the host: by bidding, a third of a batch runs on it at once.
-    let is_over = |line: &&String| {
-        let number = |word: &str| word.parse().unwrap_or(0);
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let [_, _, "60", "0", "0", done, failed, ..] = words[..] else { return false };
-        number(done) > 0_u32 && number(done) + number(failed) == 60
-    };
     let mut listed = Vec::new();
     let over = wait::until(wait::PATIENCE, || {
         listed = console.command("batch");
-        (listed.iter().filter(is_over).count() == POLICIES.len()).then_some(())
+        (listed.iter().filter(|line| is_over(line, 60)).count() == POLICIES.len()).then_some(())
     });
     assert_eq!(over, Some(()), "{listed:#?}");
     console.quit();

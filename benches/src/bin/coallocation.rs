@@ -5,18 +5,17 @@
 //! - `task …` is a task of such a job: it computes for a while, then sends its messages to the tasks in other clusters, and again. Tasks of one
 //!   cluster send each other nothing: that is free in the model.
 
+use benches::compute::compute;
 use benches::live::coallocation::orders::{COMMUNICATION, Ended, OUTPUT, Order, Submissions};
 use benches::stamp::now;
 use clap::Parser;
 use pvm3::{Any, JobId, JobRecord, JobRequest, JobState, JobTasks, Pack, Routing, Task, Tid};
 use rustix::fs::{FlockOperation, flock};
-use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::env;
 use std::error::Error;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::hint::black_box;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -276,18 +275,4 @@ fn exchange(task: &mut Task, others: &[Tid], tag: i32, pack: &Pack) -> Outcome {
         task.recv(other, tag)?;
     }
     Ok(())
-}
-
-/// Uses the processor for this time.
-fn compute(time: Duration) {
-    let used = || {
-        let time = clock_gettime(ClockId::ThreadCPUTime);
-        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-    };
-    let (end, mut value) = (used() + time, 1.0_f64);
-    while used() < end {
-        for _ in 0..2_000 {
-            value = black_box(value) * 0.999_999 + 0.5;
-        }
-    }
 }

@@ -1,12 +1,13 @@
 //! Batches on daemons.
 
+use super::quotas::{self, Quotas};
 use super::record::{Recorded, VARIABLE};
 use crate::lab::Programs;
 use crate::program;
 use crate::stats::median;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 use pvm_sched::policy::Policy;
-use pvm_sim::pulling::{Costs, Lengths, Workload};
+use pvm_sim::pulling::{Costs, Lengths, Processors, Workload};
 use pvm_tests::Installation;
 use pvm_tests::machine::{Machine, Plan};
 use serde::Serialize;
@@ -31,6 +32,8 @@ pub struct Hosts {
     machine: Machine,
     program: PathBuf,
     folder: TempDir,
+    // After the machine, which is in them.
+    quotas: Option<Quotas>,
 }
 
 impl Hosts {
@@ -53,11 +56,38 @@ impl Hosts {
         Self::begin(plan, programs, workload, TempDir::with_prefix("pvm-policies-")?)
     }
 
+    /// As [`Self::start_plain`]; each has a control group with as much of the processors as is its speed, in which tasks compute.
+    pub fn start_with_quotas(
+        ours: &Installation,
+        programs: Programs,
+        workload: &Workload,
+        target: u32,
+    ) -> Result<Self> {
+        let quotas = Quotas::new(ours, workload).map_err(|reason| anyhow!("no control groups: {reason}"))?;
+        let hosts = format!("* via=local ep=@PATH@\n{}", quotas.hostfile(workload));
+        let plan = Plan::of(ours).name("h1").hostfile(&hosts).variable("PVM_STARTERS", "1");
+        let plan = plan.variable("PVM_TASK_TARGET", target.to_string());
+        // The kernel alone decides who runs: tasks stay in the groups of their hosts.
+        let plan = plan.variable("PVM_COSCHEDULING", "implicit");
+        let first = quotas.first().context("there are no hosts")?;
+        let folder = TempDir::with_prefix("pvm-policies-")?;
+        let mut hosts =
+            first.within(|| Self::begin(plan, programs, workload, folder)).map_err(Error::msg)??;
+        hosts.quotas = Some(quotas);
+        Ok(hosts)
+    }
+
     fn begin(plan: Plan<'_>, programs: Programs, workload: &Workload, folder: TempDir) -> Result<Self> {
         let machine = plan.try_start();
-        let machine = machine.map_err(|failure| anyhow::anyhow!("the daemon does not start: {failure:?}"))?;
+        let machine = machine.map_err(|failure| anyhow!("the daemon does not start: {failure:?}"))?;
         machine.console_with_hosts(workload.speeds.len()).quit();
-        Ok(Self { machine, program: programs.pulling.to_owned(), folder })
+        Ok(Self { machine, program: programs.pulling.to_owned(), folder, quotas: None })
+    }
+
+    /// Arguments that tell the program of its work.
+    fn load(&self, workload: &Workload) -> Vec<String> {
+        let cores = self.quotas.as_ref().map(|_| format!("--cores={}", quotas::CORES));
+        workload.arguments().into_iter().chain(cores).collect()
     }
 
     /// The seconds that a batch takes, and what its manager has heard and answered.
@@ -67,7 +97,7 @@ impl Hosts {
             fs::write(&record, "")?;
         }
         let mut command = self.machine.command(&self.program);
-        command.arg("batch").arg(self.folder.path().join("numbers")).args(workload.arguments());
+        command.arg("batch").arg(self.folder.path().join("numbers")).args(self.load(workload));
         let printed = program::output(&mut command, LIMIT)?;
         let makespan = printed.trim().parse().with_context(|| format!("{printed:?}"))?;
         Ok((makespan, Recorded::read(&record)?))
@@ -77,7 +107,7 @@ impl Hosts {
     pub fn run_by(&self, policy: Policy, workload: &Workload) -> Result<Placed> {
         let mut command = self.machine.command(&self.program);
         command.args(["policy", policy.name()]).arg(self.folder.path().join("numbers"));
-        let printed = program::output(command.args(workload.arguments()), LIMIT)?;
+        let printed = program::output(command.args(self.load(workload)), LIMIT)?;
         Placed::read(&printed, workload.tasks)
     }
 
@@ -85,6 +115,13 @@ impl Hosts {
     pub fn spawn_by(&self, policy: Policy, tasks: usize) -> Result<f64> {
         let mut command = self.machine.command(&self.program);
         let printed = program::output(command.args(["spawn", policy.name()]).arg(tasks.to_string()), LIMIT)?;
+        printed.trim().parse().with_context(|| format!("{printed:?}"))
+    }
+
+    /// The mean seconds until the first host's daemon answers while this number of tasks computes there.
+    fn wait_beside(&self, tasks: u32) -> Result<f64> {
+        let mut command = self.machine.command(&self.program);
+        let printed = program::output(command.args(["turns", &tasks.to_string()]), LIMIT)?;
         printed.trim().parse().with_context(|| format!("{printed:?}"))
     }
 
@@ -128,7 +165,33 @@ impl Placed {
 /// What messages and starts cost on this computer, each measured by itself: a start when there is one at a time, and when one host
 /// starts as many at a time as there are processors.
 pub fn costs(ours: &Installation, programs: Programs) -> Result<[Costs; 2]> {
-    let processors = thread::available_parallelism()?.get();
+    let count = thread::available_parallelism()?.get();
+    let (local, between) = messages(ours, programs)?;
+    let costs = |slots: usize| -> Result<Costs> {
+        let one = Hosts::start(ours, programs, &empty(1, u32::try_from(slots)?, 1))?;
+        // The host asks the manager, which is a task, and hears from it.
+        let run = |workload: &Workload| Ok(one.run(workload)?.0);
+        let start = cycle(u32::try_from(slots)?, run)? - 2.0 * local;
+        let processors = Processors::OneComputer(count);
+        Ok(Costs { local: micros(local), between: micros(between), start: micros(start), processors })
+    };
+    Ok([costs(1)?, costs(count)?])
+}
+
+/// The same for hosts with quotas: all that a task costs but its work, as the time of a slot of a host of speed 1000, and how long its
+/// daemon waits for the processor while tasks compute there.
+pub fn costs_with_quotas(ours: &Installation, programs: Programs, slots: u32) -> Result<Costs> {
+    let (local, between) = messages(ours, programs)?;
+    let one = Hosts::start_with_quotas(ours, programs, &empty(1, slots, 1), slots)?;
+    let run = |workload: &Workload| Ok(one.run_by(Policy::ActivePulling, workload)?.makespan);
+    let start = micros(cycle(slots, run)?);
+    // What comes at any moment waits for half of the time between two turns.
+    let turn = micros(2.0 * one.wait_beside(slots)?);
+    Ok(Costs { local: micros(local), between: micros(between), start, processors: Processors::Own { turn } })
+}
+
+/// The seconds of a message between a task and its daemon, and between two daemons.
+fn messages(ours: &Installation, programs: Programs) -> Result<(f64, f64)> {
     let two = Hosts::start(ours, programs, &empty(1, 1, 2))?;
     let (mut local, mut far) = (Vec::new(), Vec::new());
     for _ in 0..TRIES {
@@ -136,16 +199,9 @@ pub fn costs(ours: &Installation, programs: Programs) -> Result<[Costs; 2]> {
         local.push(to_daemon);
         far.push(to_task);
     }
-    drop(two);
     let local = median(&local);
     // Each of the two tasks has its daemon.
-    let between = median(&far) - 2.0 * local;
-    let costs = |slots: usize| -> Result<Costs> {
-        // The host asks the manager, which is a task, and hears from it.
-        let start = cycle(ours, programs, u32::try_from(slots)?)? - 2.0 * local;
-        Ok(Costs { local: micros(local), between: micros(between), start: micros(start), processors })
-    };
-    Ok([costs(1)?, costs(processors)?])
+    Ok((local, median(&far) - 2.0 * local))
 }
 
 /// Empty tasks.
@@ -153,13 +209,11 @@ fn empty(tasks: u64, slots: u32, hosts: usize) -> Workload {
     Workload { speeds: vec![1000; hosts], slots, tasks, lengths: Lengths::Constant, mean: 0, seed: 1 }
 }
 
-/// Seconds from the start of an empty task to the start of the next in the same slot, on one host.
-fn cycle(ours: &Installation, programs: Programs, slots: u32) -> Result<f64> {
-    let one = Hosts::start(ours, programs, &empty(1, slots, 1))?;
+/// Seconds from the start of an empty task to the start of the next in the same slot, on one host that runs batches like this.
+fn cycle(slots: u32, run: impl Fn(&Workload) -> Result<f64>) -> Result<f64> {
     let mut cycles = Vec::new();
     for _ in 0..TRIES {
-        let (short, _) = one.run(&empty(SHORT, slots, 1))?;
-        let (long, _) = one.run(&empty(LONG, slots, 1))?;
+        let (short, long) = (run(&empty(SHORT, slots, 1))?, run(&empty(LONG, slots, 1))?);
         cycles.push((long - short) / (LONG - SHORT) as f64 * f64::from(slots));
     }
     Ok(median(&cycles))

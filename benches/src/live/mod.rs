@@ -11,6 +11,7 @@ pub mod jobs;
 pub mod page;
 pub mod policies;
 pub mod pulling;
+pub mod quotas;
 pub mod record;
 pub mod teams;
 pub mod trace;
@@ -60,7 +61,8 @@ impl Found {
     pub fn shown(&self) -> Vec<Shown> {
         let traces = (!self.traces.is_empty()).then(|| jobs::shown(&self.traces));
         let curves = self.curves.iter().flat_map(Curves::shown);
-        self.comparisons.iter().map(Comparison::shown).chain(traces).chain(curves).collect()
+        let together = policies::shown(&self.comparisons);
+        self.comparisons.iter().map(Comparison::shown).chain(together).chain(traces).chain(curves).collect()
     }
 }
 

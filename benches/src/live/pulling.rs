@@ -6,7 +6,7 @@ use crate::lab::Programs;
 use crate::part::Session;
 use anyhow::Result;
 use pvm_sched::policy::Policy;
-use pvm_sim::pulling::{Costs, Lengths, Outcome, Workload, simulate};
+use pvm_sim::pulling::{Costs, Lengths, Outcome, Processors, Workload, simulate};
 use pvm_tests::Installation;
 
 /// The word by which it is chosen.
@@ -82,7 +82,7 @@ pub fn measure(
     all.sort_by_key(|runs| runs.batch);
     let told = told(&costs, &several);
     let free_starts = Costs { start: 0, ..costs };
-    let at_a_time = Costs { processors: TASKS as usize, ..costs };
+    let at_a_time = Costs { processors: Processors::OneComputer(TASKS as usize), ..costs };
     let free_messages = Costs { local: 0, between: 0, ..costs };
     let comparison = |name, title, unit, get: fn(&Run) -> f64| Comparison {
         name,
@@ -103,11 +103,11 @@ pub fn measure(
     ])
 }
 
-pub(super) fn told(costs: &Costs, several: &Costs) -> String {
-    let Costs { local, between, start, processors } = costs;
+fn told(costs: &Costs, several: &Costs) -> String {
+    let Costs { local, between, start, .. } = costs;
     format!(
         "Measured before: a message between a task and its daemon takes {local} µs, between two daemons {between} µs; the start and the \
-         end of a task take {start} µs, of {processors} on one host at a time {} µs each.",
+         end of a task take {start} µs, of one for each processor at a time {} µs each.",
         several.start
     )
 }

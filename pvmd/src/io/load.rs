@@ -1,5 +1,6 @@
 //! How busy the host is: what others run here leaves less room for tasks.
 
+use crate::io::busy_cores::BusyCores;
 use crate::io::clock::Clock;
 use crate::io::driver::Input;
 use crate::io::terminals::Looks;
@@ -18,8 +19,13 @@ const READINGS: u32 = 5;
 
 /// Reads the load for ever.
 pub async fn watch(clock: Clock, input: mpsc::Sender<Input>) {
-    let mut system = match System::new() {
-        Ok(system) => system,
+    let opened = System::new().map_err(|error| error.to_string());
+    let opened = opened.and_then(|system| {
+        let cores = BusyCores::of_this_process().map_err(|error| format!("the allowed cores: {error}"))?;
+        Ok((system, cores))
+    });
+    let (mut system, mut cores) = match opened {
+        Ok(opened) => opened,
         Err(error) => return warn!(%error, "the load of this host cannot be read: it counts as none"),
     };
     system.refresh_cpu_usage();
@@ -31,8 +37,7 @@ pub async fn watch(clock: Clock, input: mpsc::Sender<Input>) {
             return;
         }
         clock.sleep_until(Instant::now() + INTERVAL, LATENESS).await;
-        system.refresh_cpu_usage();
-        let busy_cores = f64::from(system.global_cpu_usage()) / 100.0 * system.cpus().len() as f64;
+        let busy_cores = cores.read(&mut system);
         if input.send(Event::Load { busy_cores }.into()).await.is_err() {
             return;
         }

@@ -15,7 +15,7 @@
 //! | [`starter`], [`slave`] | starting daemons on other hosts; being started |
 //! | [`introduction`] | a place for daemons that somebody else has started |
 //! | [`address_file`], [`log`] | files that others look for; the log, in `log_file` its two files, and in `log_repeats` lines that repeat themselves |
-//! | [`capability`], [`load`], [`terminals`], [`wake_time`] | `C_i`; how busy the host is, and who sits at it; how long waking takes |
+//! | [`capability`], [`load`], [`terminals`], [`wake_time`] | `C_i`; how busy the host is, in `busy_cores` those of its cores that the daemon may use, and who sits at it; how long waking takes |
 //! | [`dispatcher`], [`guardian`] | teams that take turns, and in `weights` by control groups; who lets tasks go when the daemon is no more |
 //! | [`owner_signs`], [`owner_hold`] | what tells of the host's owner; holding all that tasks run while the owner is there |
 //! | `memory_group` | control groups of tasks whose memory is limited |
@@ -30,6 +30,7 @@ pub mod address_file;
 mod alarm;
 mod attempt;
 pub mod auth;
+mod busy_cores;
 pub mod calling;
 pub mod capability;
 #[cfg(test)]

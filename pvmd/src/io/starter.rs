@@ -191,7 +191,7 @@ impl Starter {
         let options = &spec.options;
         let words = |words: &[&str]| words.iter().map(Into::into).collect::<Vec<OsString>>();
         let mut command = match via {
-            Via::Local => return self.tools.again.clone(),
+            Via::Local => Vec::new(),
             Via::Ssh => spec.reached_by(&self.tools.settings.rsh).into_iter().map(Into::into).collect(),
             Via::Srun => {
                 let job = options.job.map(|job| format!("--jobid={job}").into());
@@ -201,10 +201,14 @@ impl Starter {
             Via::Blaunch => words(&["blaunch", &spec.name]),
             Via::Qrsh => words(&["qrsh", "-inherit", &spec.name]),
         };
-        match options.daemon.as_ref().or(self.tools.settings.daemon.as_ref()) {
+        // `PVM_DPATH` is about other computers.
+        let usual = self.tools.settings.daemon.as_ref().filter(|_| via != Via::Local);
+        match options.daemon.as_ref().or(usual) {
             Some(daemon) => command.push(daemon.into()),
             // Hosts of a batch system have the same files as this one.
-            None if via.is_of_batch_system() => command.extend(self.tools.again.iter().cloned()),
+            None if via == Via::Local || via.is_of_batch_system() => {
+                command.extend(self.tools.again.iter().cloned());
+            }
             None => command.push(DAEMON.into()),
         }
         command

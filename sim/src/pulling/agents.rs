@@ -1,6 +1,7 @@
 //! A batch that agents place, in which messages, starts and tasks take time. The agents are those of daemons.
 
-use super::{Costs, Handout, Outcome, Processors, Workload};
+use super::execution::{Execution, Happened, Plan, Step};
+use super::{Costs, Handout, Outcome, Workload};
 use crate::engine::{Engine, Time, to_seconds};
 use pvm_sched::allocation::agent::{Action, Event as AgentEvent, Party, Randomness, Scene};
 use pvm_sched::placement::{Portion, proportional};
@@ -25,9 +26,9 @@ enum Event {
     Hears { host: usize, what: Told },
     /// A host is to start tasks.
     Exec { host: usize, n: u32 },
-    /// The program of a task has begun.
-    Begins { host: usize },
-    /// A task has ended.
+    /// A step of a task.
+    Step(Step),
+    /// The daemon of a host sees that a task has ended.
     Ended { host: usize },
     /// An agent wanted to be woken, the number of times it has said so.
     Wakes { host: usize, wish: u64 },
@@ -39,26 +40,27 @@ enum Event {
     Done,
 }
 
+impl Event {
+    /// The host whose daemon handles it.
+    fn handler(&self) -> Option<usize> {
+        match *self {
+            Self::Created | Self::Impatient { .. } | Self::Done => Some(0),
+            Self::Hears { host, .. }
+            | Self::Exec { host, .. }
+            | Self::Ended { host }
+            | Self::Wakes { host, .. } => Some(host),
+            Self::Step(_) | Self::Loads => None,
+        }
+    }
+}
+
 /// A host, and the agent that it has once something is said to it.
 struct Host {
     party: Option<Box<dyn Party>>,
     random: Randomness,
     /// Tasks that run there or are about to.
     running: u32,
-    /// When each slot is free: tasks beyond the slots wait for one.
-    slots: Vec<Time>,
     wishes: u64,
-}
-
-impl Host {
-    /// A task begins that needs a slot for this time: how long until it has ended. Without a free slot it waits for one of them.
-    fn occupy(&mut self, number: u64, now: Time, work: Time) -> Time {
-        let free = self.slots.iter().position(|&free| free <= now);
-        let at = free.unwrap_or((number % self.slots.len() as u64) as usize);
-        let end = self.slots[at].max(now) + work;
-        self.slots[at] = end;
-        end - now
-    }
 }
 
 struct Simulation<'a> {
@@ -68,11 +70,9 @@ struct Simulation<'a> {
     engine: Engine<Event>,
     hosts: Vec<Host>,
     numbers: Vec<usize>,
-    /// When each processor of the computer has finished its pending starts.
-    processors: Processors,
+    execution: Execution<'a>,
     /// Tasks that no host has been given.
     waiting: u64,
-    begun: u64,
     ended: u64,
     done: u64,
     /// How often the home has told the agents of tasks.
@@ -86,7 +86,6 @@ pub fn simulate(workload: &Workload, policy: Policy, costs: &Costs, seed: u64) -
         party: None,
         random: Randomness::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(number as u64)),
         running: 0,
-        slots: vec![0; workload.slots.max(1) as usize],
         wishes: 0,
     };
     let numbers: Vec<usize> = (HOME..=workload.speeds.len()).collect();
@@ -97,9 +96,8 @@ pub fn simulate(workload: &Workload, policy: Policy, costs: &Costs, seed: u64) -
         engine: Engine::new(),
         hosts: numbers.iter().map(|&number| host(number)).collect(),
         numbers,
-        processors: Processors::new(costs),
+        execution: Execution::new(workload, costs),
         waiting: workload.tasks,
-        begun: 0,
         ended: 0,
         done: 0,
         told: 0,
@@ -117,35 +115,31 @@ pub fn simulate(workload: &Workload, policy: Policy, costs: &Costs, seed: u64) -
 
 impl Simulation<'_> {
     fn on_event(&mut self, event: Event) {
+        let now = self.engine.now();
+        let turn = event.handler().map_or(now, |host| self.execution.turn(host, now));
+        if turn > now {
+            return self.engine.at(turn, event);
+        }
         match event {
             Event::Created => self.tell_agents(),
             Event::Hears { host, what } => self.tell(host, what),
             Event::Exec { host, n } => {
-                for _ in 0..n {
-                    let begins = self.processors.start(self.engine.now(), self.costs);
-                    self.engine.at(begins, Event::Begins { host });
-                }
+                let plan = self.execution.start(host, n.into(), self.engine.now());
+                self.plan(plan);
                 self.hosts[host].running += n;
                 self.tell_known(
                     host,
                     AgentEvent::Began { home: HOME, request: REQUEST, count: n, placed: true },
                 );
             }
-            Event::Begins { host } => {
-                let work = self.workload.time(self.begun, host).as_micros() as Time;
-                let time = self.hosts[host].occupy(self.begun, self.engine.now(), work);
-                self.begun += 1;
-                self.engine.after(time, Event::Ended { host });
-                self.engine.after(time + self.costs.local + self.costs.latency(host), Event::Done);
-                if self.begun == self.workload.tasks {
-                    self.tell(0, AgentEvent::Dropped { request: REQUEST });
+            Event::Step(step) => {
+                let (happened, plan) = self.execution.on_step(step, self.engine.now());
+                self.plan(plan);
+                for happened in happened {
+                    self.on_happened(happened);
                 }
             }
-            Event::Ended { host } => {
-                self.ended += 1;
-                self.hosts[host].running -= 1;
-                self.tell_known(host, AgentEvent::Ended { home: HOME, placed: true });
-            }
+            Event::Ended { host } => self.on_ended(host),
             Event::Loads => {
                 (0..self.hosts.len()).for_each(|host| self.tell_known(host, AgentEvent::Load));
                 self.engine.after(LOADS_APART, Event::Loads);
@@ -162,6 +156,29 @@ impl Simulation<'_> {
                 self.done += 1;
                 self.outcome.makespan = to_seconds(self.engine.now());
             }
+        }
+    }
+
+    fn on_happened(&mut self, happened: Happened) {
+        match happened {
+            Happened::Begun { number, .. } if number + 1 == self.workload.tasks => {
+                self.tell(0, AgentEvent::Dropped { request: REQUEST });
+            }
+            Happened::Begun { .. } => {}
+            Happened::Ended { host } => self.engine.after(0, Event::Ended { host }),
+        }
+    }
+
+    fn on_ended(&mut self, host: usize) {
+        self.ended += 1;
+        self.hosts[host].running -= 1;
+        self.tell_known(host, AgentEvent::Ended { home: HOME, placed: true });
+        self.engine.after(self.costs.local + self.costs.latency(host), Event::Done);
+    }
+
+    fn plan(&mut self, plan: Plan) {
+        for (at, step) in plan {
+            self.engine.at(at, Event::Step(step));
         }
     }
 

@@ -5,6 +5,7 @@
 //! and times of messages, starts and tasks ([`Costs`]); of a policy of agents, the agents that run live. [`replay`] has the order in which nodes ask from elsewhere, and no time.
 
 mod agents;
+mod execution;
 mod model;
 mod parties;
 mod replay;
@@ -23,33 +24,29 @@ pub struct Costs {
     pub local: Time,
     /// A message between the daemons of two hosts, µs.
     pub between: Time,
-    /// The start and the end of a process, µs; as many at a time as there are processors.
+    /// The start and the end of a process, µs.
     pub start: Time,
-    /// Processors of the computer.
-    pub processors: usize,
+    /// What starts and tasks share.
+    pub processors: Processors,
+}
+
+/// The processors of the hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Processors {
+    /// All hosts are one computer with this number of processors. Only starts use them, each one of them; tasks sleep, one in each slot.
+    OneComputer(usize),
+    /// Each host has its own, by its speed and its slots. All starts and tasks there share them equally; a start takes its time if it has
+    /// a slot of a host of speed 1000 for itself.
+    Own {
+        /// The kernel gives them in turns: while tasks compute on a host of speed 1000, its daemon runs once in this time, µs.
+        turn: Time,
+    },
 }
 
 impl Costs {
     /// The latency of a message between the daemon of a host and a task on the home, which is host 0.
     fn latency(&self, host: usize) -> Time {
         self.local + if host == 0 { 0 } else { self.between }
-    }
-}
-
-/// The processors that all hosts share to start tasks: when each is free, in microseconds.
-#[derive(Debug)]
-struct Processors(Vec<Time>);
-
-impl Processors {
-    fn new(costs: &Costs) -> Self {
-        Self(vec![0; costs.processors.max(1)])
-    }
-
-    /// When a task has been started that is to be started now.
-    fn start(&mut self, now: Time, costs: &Costs) -> Time {
-        let Some(free) = self.0.iter_mut().min() else { return now };
-        *free = now.max(*free) + costs.start;
-        *free
     }
 }
 
@@ -83,7 +80,8 @@ mod tests {
     use proptest::prelude::*;
     use pvm_sched::policy::Policy;
 
-    const COSTS: Costs = Costs { local: 20, between: 100, start: 1500, processors: 2 };
+    const COSTS: Costs =
+        Costs { local: 20, between: 100, start: 1500, processors: Processors::OneComputer(2) };
 
     fn workload(speeds: &[u32], tasks: u64) -> Workload {
         let lengths = Lengths::Exponential;

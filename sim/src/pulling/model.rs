@@ -1,7 +1,8 @@
 //! A batch in which messages, starts and tasks take time.
 
+use super::execution::{Execution, Happened, Plan, Step};
 use super::parties::{Ask, Cause, Messages, Parties, index, number};
-use super::{Costs, Handout, Outcome, Processors, Workload, agents};
+use super::{Costs, Handout, Outcome, Workload, agents};
 use crate::engine::{Engine, Time, to_seconds};
 use crate::random::Random;
 use pvm_sched::policy::Policy;
@@ -19,14 +20,26 @@ enum Event {
     Delivered(Tid, BatchMsg),
     /// A node is to start tasks.
     Exec { host: usize, n: u64 },
-    /// The program of a task has begun.
-    Begins { host: usize },
-    /// A task has ended, and its host has room again.
+    /// A step of a task.
+    Step(Step),
+    /// The daemon of a host sees that a task has ended.
     Ended { host: usize },
     /// A node that had no room checks again.
     Retry { host: usize, ticket: Ticket },
     /// The parent receives the message that a task has done its work.
     Done,
+}
+
+impl Event {
+    /// The host whose daemon or task manager handles it.
+    fn handler(&self) -> Option<usize> {
+        match *self {
+            Self::Place | Self::Ask(_) | Self::Done => Some(0),
+            Self::Delivered(to, _) => Some(to.host().map_or(0, number)),
+            Self::Exec { host, .. } | Self::Ended { host } | Self::Retry { host, .. } => Some(host),
+            Self::Step(_) => None,
+        }
+    }
 }
 
 struct Simulation<'a> {
@@ -35,10 +48,7 @@ struct Simulation<'a> {
     engine: Engine<Event>,
     parties: Parties,
     random: Random,
-    /// When each processor of the computer has finished its pending starts.
-    processors: Processors,
-    /// Tasks that have begun.
-    begun: u64,
+    execution: Execution<'a>,
     done: u64,
     outcome: Outcome,
 }
@@ -54,8 +64,7 @@ pub fn simulate(workload: &Workload, policy: Policy, costs: &Costs, seed: u64) -
         engine: Engine::new(),
         parties: Parties::new(workload, policy),
         random: Random::part(seed, 21),
-        processors: Processors::new(costs),
-        begun: 0,
+        execution: Execution::new(workload, costs),
         done: 0,
         outcome: Outcome::default(),
     };
@@ -70,6 +79,11 @@ pub fn simulate(workload: &Workload, policy: Policy, costs: &Costs, seed: u64) -
 
 impl Simulation<'_> {
     fn on_event(&mut self, event: Event) {
+        let now = self.engine.now();
+        let turn = event.handler().map_or(now, |host| self.execution.turn(host, now));
+        if turn > now {
+            return self.engine.at(turn, event);
+        }
         match event {
             Event::Place => {
                 let wait = self.wait();
@@ -84,24 +98,37 @@ impl Simulation<'_> {
             }
             Event::Delivered(to, message) => self.deliver(to, &message),
             Event::Exec { host, n } => {
-                for _ in 0..n {
-                    let begins = self.processors.start(self.engine.now(), self.costs);
-                    self.engine.at(begins, Event::Begins { host });
-                }
+                let plan = self.execution.start(host, n, self.engine.now());
+                self.plan(plan);
                 self.look(host, Cause::Given(n));
             }
-            Event::Begins { host } => {
-                let time = self.workload.time(self.begun, host).as_micros() as Time;
-                self.begun += 1;
-                self.engine.after(time, Event::Ended { host });
-                self.engine.after(time + self.costs.local + self.costs.latency(host), Event::Done);
+            Event::Step(step) => self.on_step(step),
+            // It has room again.
+            Event::Ended { host } => {
+                self.look(host, Cause::Ended(1));
+                self.engine.after(self.costs.local + self.costs.latency(host), Event::Done);
             }
-            Event::Ended { host } => self.look(host, Cause::Ended(1)),
             Event::Retry { host, ticket } => self.look(host, Cause::Retry(ticket)),
             Event::Done => {
                 self.done += 1;
                 self.outcome.makespan = to_seconds(self.engine.now());
             }
+        }
+    }
+
+    fn on_step(&mut self, step: Step) {
+        let (happened, plan) = self.execution.on_step(step, self.engine.now());
+        self.plan(plan);
+        for happened in happened {
+            if let Happened::Ended { host } = happened {
+                self.engine.after(0, Event::Ended { host });
+            }
+        }
+    }
+
+    fn plan(&mut self, plan: Plan) {
+        for (at, step) in plan {
+            self.engine.at(at, Event::Step(step));
         }
     }
 

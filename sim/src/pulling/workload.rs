@@ -4,9 +4,6 @@ use crate::random::Random;
 use clap::ValueEnum;
 use std::time::Duration;
 
-/// The speed at which a task takes its length.
-const REFERENCE: f64 = 1000.0;
-
 /// The longest task of a batch of exponential lengths, over the mean.
 const LONGEST: f64 = 5.0;
 
@@ -43,14 +40,22 @@ pub enum Lengths {
 }
 
 impl Workload {
+    /// The speed at which a task takes its length.
+    pub const REFERENCE: u32 = 1000;
+
     /// How long a task runs on a host. Tasks are numbered in the order in which they start, hosts from 0 on.
     pub fn time(&self, number: u64, host: usize) -> Duration {
+        let speed = self.speeds.get(host).copied().unwrap_or(Self::REFERENCE);
+        self.length(number).mul_f64(f64::from(Self::REFERENCE) / f64::from(speed))
+    }
+
+    /// How long it runs on a host of speed 1000.
+    pub fn length(&self, number: u64) -> Duration {
         let part = match self.lengths {
             Lengths::Constant => 1.0,
             Lengths::Exponential => Random::part(self.seed, number).exponential(1.0).min(LONGEST),
         };
-        let speed = self.speeds.get(host).copied().map_or(REFERENCE, f64::from);
-        Duration::from_secs_f64(self.mean as f64 * 1e-6 * part * REFERENCE / speed)
+        Duration::from_secs_f64(self.mean as f64 * 1e-6 * part)
     }
 
     /// The hostfile's lines of the hosts, which are called `h1`, `h2` and so on.

@@ -3,11 +3,11 @@
 use super::orders::{CLUSTERS, Ended, OUTPUT, Order, Submissions};
 use super::predict::{bits, link, mixed_hosts, queue, speed};
 use crate::program;
-use crate::quota::Group;
 use anyhow::{Context, Result, anyhow, ensure};
 use pvm_sched::coallocation::Strategy;
 use pvm_tests::machine::{Machine, Plan};
 use pvm_tests::network::Setting;
+use pvm_tests::quota::Quota;
 use pvm_tests::{Installation, Network, peers};
 use std::fmt::Write as _;
 use std::fs;
@@ -30,7 +30,7 @@ const CHECK: &str = "co-allocation on clusters";
 /// Control groups for all slots.
 pub struct Slots {
     /// By cluster.
-    groups: Vec<Vec<Group>>,
+    groups: Vec<Vec<Quota>>,
     /// A file for each host, with its slots.
     folder: TempDir,
 }
@@ -38,16 +38,16 @@ pub struct Slots {
 impl Slots {
     /// Makes them; `None` (with a line that says so) where there are no control groups to be had.
     pub fn open() -> Result<Option<Self>> {
-        let of = |at: usize| -> Result<Vec<Group>> {
+        let of = |at: usize| -> Result<Vec<Quota>, String> {
             let cluster = &CLUSTERS[at];
             let name = |slot| format!("{}-{slot}", cluster.name);
-            let group = |slot| Group::new(&name(slot), CORES / cluster.factor, PERIOD * cluster.factor);
+            let group = |slot| Quota::new(&name(slot), CORES / cluster.factor, PERIOD * cluster.factor);
             (0..cluster.slots).map(group).collect()
         };
-        match (0..CLUSTERS.len()).map(of).collect() {
+        match (0..CLUSTERS.len()).map(of).collect::<Result<_, _>>() {
             Ok(groups) => Ok(Some(Self { groups, folder: TempDir::with_prefix("pvm-slots-")? })),
             Err(error) => {
-                peers::unchecked(CHECK, &format!("no control group can be made: {error:#}"));
+                peers::unchecked(CHECK, &format!("no control group can be made: {error}"));
                 Ok(None)
             }
         }

@@ -1,0 +1,121 @@
+//! A daemon that may use a part of a computer, as a job of Slurm or a container gives it: what others do with the rest takes no room.
+
+use pvm_tests::machine::Plan;
+use pvm_tests::program::Program;
+use pvm_tests::quota::Quota;
+use pvm_tests::{Installation, Machine, peers};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// The daemon reads how busy the cores are every 1 to 1.75 seconds. This is long enough for a whole reading, after one that began before.
+const SETTLED: Duration = Duration::from_millis(3600);
+
+/// A core, and another one.
+const OURS: usize = 0;
+const THEIRS: usize = 1;
+
+/// Only this core for the calling thread and what it starts.
+fn pin(core: usize) {
+    let mut set = CpuSet::new();
+    set.set(core);
+    sched_setaffinity(None, &set).expect("this thread is pinned");
+}
+
+/// Work that is none of the daemon's, until this is dropped.
+struct Work {
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Work {
+    fn on(core: usize) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&is_over);
+        let thread = thread::spawn(move || {
+            pin(core);
+            while !seen.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        Self { is_over, thread: Some(thread) }
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// The cores that the daemon takes to be busy, once it has read them anew.
+fn busy_cores(machine: &Machine) -> f64 {
+    thread::sleep(SETTLED);
+    let mut dump = machine.command(machine.installation().pvm());
+    let dumped = Program::run(dump.arg("dump"));
+    let number = |line: &str| line.strip_prefix("busy cores ")?.split(' ').next()?.parse().ok();
+    dumped.stdout.lines().find_map(number).unwrap_or_else(|| panic!("{dumped:#?}"))
+}
+
+/// On computers of one core there is no other.
+fn has_two_cores(check: &str) -> bool {
+    let has = thread::available_parallelism().is_ok_and(|cores| cores.get() > THEIRS);
+    if !has {
+        peers::unchecked(check, "this computer has one core");
+    }
+    has
+}
+
+#[test]
+fn work_on_cores_that_a_daemon_may_not_use_takes_no_room() {
+    const CHECK: &str = "load on other cores";
+    let Some(ours) = Installation::ours_only(CHECK) else { return };
+    if !has_two_cores(CHECK) {
+        return;
+    }
+    pin(OURS);
+    let machine = Plan::of(&ours).start();
+    let beside = {
+        let _work = Work::on(THEIRS);
+        busy_cores(&machine)
+    };
+    let _work = Work::on(OURS);
+    let here = busy_cores(&machine);
+    assert!(
+        beside < 0.5 && here > 0.7,
+        "busy cores: {beside} with others on another core, {here} with others here"
+    );
+    machine.finish();
+}
+
+#[test]
+fn work_beside_the_quota_of_a_daemons_control_group_takes_no_room() {
+    const CHECK: &str = "load outside of a control group";
+    let Some(ours) = Installation::ours_only(CHECK) else { return };
+    if !has_two_cores(CHECK) {
+        return;
+    }
+    let group = match Quota::new("daemon", 1.0, 20_000.0) {
+        Ok(group) => group,
+        Err(reason) => return peers::unchecked(CHECK, &reason),
+    };
+    let machine = group.within(|| Plan::of(&ours).start()).expect("a daemon in the group");
+    // What the others leave is as much as the quota.
+    let work = Work::on(THEIRS);
+    let outside = busy_cores(&machine);
+    // They leave nothing.
+    let more = Work::on(OURS);
+    let everywhere = busy_cores(&machine);
+    drop((work, more));
+    let mut busy = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("a process");
+    group.take(busy.id().cast_signed()).expect("it is in the group");
+    let inside = busy_cores(&machine);
+    busy.kill().and_then(|()| busy.wait()).expect("it ends");
+    let found = format!("busy cores: {outside} outside, {everywhere} everywhere, {inside} in the group");
+    assert!(outside < 0.5 && everywhere > 0.7 && inside > 0.7, "{found}");
+    machine.finish();
+}
