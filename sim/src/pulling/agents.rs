@@ -115,10 +115,8 @@ pub fn simulate(workload: &Workload, policy: Policy, costs: &Costs, seed: u64) -
 
 impl Simulation<'_> {
     fn on_event(&mut self, event: Event) {
-        let now = self.engine.now();
-        let turn = event.handler().map_or(now, |host| self.execution.turn(host, now));
-        if turn > now {
-            return self.engine.at(turn, event);
+        if let Some(delay) = self.execution.delay(event.handler(), self.engine.now()) {
+            return self.engine.after(delay, event);
         }
         match event {
             Event::Created => self.tell_agents(),

@@ -72,12 +72,11 @@ impl<'a> Execution<'a> {
         plan
     }
 
-    /// When the daemon of a host handles what reaches it now.
-    pub fn turn(&self, host: usize, now: Time) -> Time {
-        match &self.hosts {
-            Hosts::OneComputer { .. } => now,
-            Hosts::Own(hosts) => hosts.get(host).map_or(now, |host| host.turn(now)),
-        }
+    /// The delay until a host's daemon handles what reaches it now; `None`: it is about no daemon, or the daemon runs.
+    pub fn delay(&self, host: Option<usize>, now: Time) -> Option<Time> {
+        let Hosts::Own(hosts) = &self.hosts else { return None };
+        let turn = hosts.get(host?)?.turn(now);
+        (turn > now).then(|| turn - now)
     }
 
     /// A planned step: what has happened then, and what will.
@@ -275,9 +274,10 @@ mod tests {
         let costs = Costs { local: 0, between: 0, start: 100, processors: Processors::Own { turn: 1000 } };
         let workload = workload();
         let mut execution = Execution::new(&workload, &costs);
-        assert_eq!([execution.turn(0, 7), execution.turn(1, 7)], [7, 7]);
+        assert_eq!([Some(0), Some(1)].map(|host| execution.delay(host, 7)), [None, None]);
         execution.start(0, 1, 7);
-        assert_eq!([8, 500, 501].map(|now| execution.turn(0, now)), [500, 500, 1000], "of speed 2000");
-        assert_eq!([execution.turn(1, 8), execution.turn(9, 8)], [8, 8]);
+        let delays = [8, 500, 501].map(|now| execution.delay(Some(0), now));
+        assert_eq!(delays, [Some(492), None, Some(499)], "of speed 2000");
+        assert_eq!([Some(1), Some(9), None].map(|host| execution.delay(host, 8)), [None, None, None]);
     }
 }
