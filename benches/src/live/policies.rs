@@ -133,7 +133,7 @@ fn told(costs: &Costs) -> String {
     };
     format!(
         "Measured before: a message between a task and its daemon takes {local} µs, between two daemons {between} µs; all that a task \
-         costs but its work takes {start} µs of a slot of a host of speed 1000, whose daemon runs every {turn} µs while tasks compute."
+         costs but its work takes {start} µs of a slot of a host of speed 1000; a daemon runs every {turn} µs while tasks compute."
     )
 }
 

@@ -163,9 +163,8 @@ const NOTHING: f64 = 1e-6;
 
 impl Shared {
     fn new(slots: u32, speed: u32, turn: Time) -> Self {
-        let speed = f64::from(speed) / f64::from(Workload::REFERENCE);
-        let turn = libm::round(turn as f64 / speed) as Time;
-        Self { rate: f64::from(slots) * speed, at: 0, running: Vec::new(), plan: 0, turn }
+        let rate = f64::from(slots) * f64::from(speed) / f64::from(Workload::REFERENCE);
+        Self { rate, at: 0, running: Vec::new(), plan: 0, turn }
     }
 
     fn turn(&self, now: Time) -> Time {
@@ -276,8 +275,8 @@ mod tests {
         let mut execution = Execution::new(&workload, &costs);
         assert_eq!([Some(0), Some(1)].map(|host| execution.delay(host, 7)), [None, None]);
         execution.start(0, 1, 7);
-        let delays = [8, 500, 501].map(|now| execution.delay(Some(0), now));
-        assert_eq!(delays, [Some(492), None, Some(499)], "of speed 2000");
+        let delays = [8, 1000, 1001].map(|now| execution.delay(Some(0), now));
+        assert_eq!(delays, [Some(992), None, Some(999)]);
         assert_eq!([Some(1), Some(9), None].map(|host| execution.delay(host, 8)), [None, None, None]);
     }
 }

@@ -38,7 +38,7 @@ pub enum Processors {
     /// Each host has its own, by its speed and its slots. All starts and tasks there share them equally; a start takes its time if it has
     /// a slot of a host of speed 1000 for itself.
     Own {
-        /// The kernel gives them in turns: while tasks compute on a host of speed 1000, its daemon runs once in this time, µs.
+        /// The kernel gives them in turns: while tasks compute on a host, its daemon runs once in this time, µs.
         turn: Time,
     },
 }
