@@ -13,7 +13,7 @@
 //! - [`waiting`]: what many waiting jobs cost.
 //! - [`live`]: daemons compared with the simulator.
 //! - [`jobs`]: jobs of a workload. [`hyperqueue`]: a peer that runs jobs.
-//! - [`quota`]: control groups that have a part of the processors.
+//! - [`compute`]: work that takes CPU time.
 //! - [`numbers`]: what tasks of a batch count by; [`slot`]: how many of them sleep at a time;
 //!   [`stamp`]: times of several processes.
 //! - [`stats`], [`report`]: from rounds to tables, plots and JSON; [`cli`]: the command line.
