@@ -3,7 +3,7 @@
 use pvm_tests::machine::Plan;
 use pvm_tests::program::Program;
 use pvm_tests::quota::Quota;
-use pvm_tests::{Installation, Machine, peers};
+use pvm_tests::{Installation, Machine, peers, wait};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::process::Command;
 use std::sync::Arc;
@@ -52,13 +52,17 @@ impl Drop for Work {
     }
 }
 
-/// The cores that the daemon takes to be busy, once it has read them anew.
+/// The cores that the daemon takes to be busy.
 fn busy_cores(machine: &Machine) -> f64 {
-    thread::sleep(SETTLED);
-    let mut dump = machine.command(machine.installation().pvm());
-    let dumped = Program::run(dump.arg("dump"));
+    let dumped = Program::run(machine.command(machine.installation().pvm()).arg("dump"));
     let number = |line: &str| line.strip_prefix("busy cores ")?.split(' ').next()?.parse().ok();
     dumped.stdout.lines().find_map(number).unwrap_or_else(|| panic!("{dumped:#?}"))
+}
+
+/// The same when it has surely read them anew.
+fn busy_cores_later(machine: &Machine) -> f64 {
+    thread::sleep(SETTLED);
+    busy_cores(machine)
 }
 
 /// On computers of one core there is no other.
@@ -79,16 +83,12 @@ fn work_on_cores_that_a_daemon_may_not_use_takes_no_room() {
     }
     pin(OURS);
     let machine = Plan::of(&ours).start();
-    let beside = {
-        let _work = Work::on(THEIRS);
-        busy_cores(&machine)
-    };
+    let work = Work::on(THEIRS);
+    let beside = busy_cores_later(&machine);
+    drop(work);
+    assert!(beside < 0.5, "others are busy on another core: {beside}");
     let _work = Work::on(OURS);
-    let here = busy_cores(&machine);
-    assert!(
-        beside < 0.5 && here > 0.7,
-        "busy cores: {beside} with others on another core, {here} with others here"
-    );
+    wait::becomes_true("others are busy on this core", || busy_cores(&machine) > 0.7);
     machine.finish();
 }
 
@@ -104,18 +104,17 @@ fn work_beside_the_quota_of_a_daemons_control_group_takes_no_room() {
         Err(reason) => return peers::unchecked(CHECK, &reason),
     };
     let machine = group.within(|| Plan::of(&ours).start()).expect("a daemon in the group");
-    // What the others leave is as much as the quota.
     let work = Work::on(THEIRS);
-    let outside = busy_cores(&machine);
-    // They leave nothing.
+    let outside = busy_cores_later(&machine);
+    assert!(outside < 0.5, "what others leave is as much as the quota: {outside}");
     let more = Work::on(OURS);
-    let everywhere = busy_cores(&machine);
+    wait::becomes_true("others leave nothing", || busy_cores(&machine) > 0.7);
     drop((work, more));
+    wait::becomes_true("others are gone", || busy_cores(&machine) < 0.5);
     let mut busy = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("a process");
     group.take(busy.id().cast_signed()).expect("it is in the group");
-    let inside = busy_cores(&machine);
+    let is_seen = wait::holds(|| busy_cores(&machine) > 0.7);
     busy.kill().and_then(|()| busy.wait()).expect("it ends");
-    let found = format!("busy cores: {outside} outside, {everywhere} everywhere, {inside} in the group");
-    assert!(outside < 0.5 && everywhere > 0.7 && inside > 0.7, "{found}");
+    assert!(is_seen, "others are busy in the group");
     machine.finish();
 }
