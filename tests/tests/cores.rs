@@ -6,8 +6,8 @@ use pvm_tests::quota::Quota;
 use pvm_tests::{Installation, Machine, peers, wait};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -17,6 +17,13 @@ const SETTLED: Duration = Duration::from_millis(3600);
 /// A core, and another one.
 const OURS: usize = 0;
 const THEIRS: usize = 1;
+
+/// Each test wants to know what is busy.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Only this core for the calling thread and what it starts.
 fn pin(core: usize) {
@@ -81,6 +88,7 @@ fn work_on_cores_that_a_daemon_may_not_use_takes_no_room() {
     if !has_two_cores(CHECK) {
         return;
     }
+    let _alone = alone();
     pin(OURS);
     let machine = Plan::of(&ours).start();
     let work = Work::on(THEIRS);
@@ -99,6 +107,7 @@ fn work_beside_the_quota_of_a_daemons_control_group_takes_no_room() {
     if !has_two_cores(CHECK) {
         return;
     }
+    let _alone = alone();
     let group = match Quota::new("daemon", 1.0, 20_000.0) {
         Ok(group) => group,
         Err(reason) => return peers::unchecked(CHECK, &reason),
