@@ -4,6 +4,7 @@ use crate::coscheduling;
 use crate::dasic;
 use crate::lab::{Lab, Programs};
 use crate::live;
+use crate::owner;
 use crate::part::{Effort, Part, Session};
 use crate::parts;
 use crate::policies;
@@ -73,7 +74,7 @@ enum Action {
 
 #[derive(Debug, Args)]
 struct Documentation {
-    /// Of `live`, `policies` and `dasic`: write their data, pictures and tables into docs, too
+    /// Of `live`, `policies`, `dasic` and `owner`: write their data, pictures and tables into docs, too
     #[arg(long)]
     docs: bool,
 }
@@ -86,6 +87,7 @@ Examples:
   cargo bench -p benches -- --prefix /opt/pvm rate         what is installed there
   cargo bench -p benches -- coscheduling --rounds 2        programs that share hosts, about ten minutes
   cargo bench -p benches -- dasic --docs                   workstations with owners, by rows and without, about ten minutes
+  cargo bench -p benches -- owner --docs                   what an owner's program loses on a host that was lent, two minutes
   cargo bench -p benches -- scale                          what 8 to 256 hosts cost, about ten minutes
   cargo bench -p benches -- policies --docs                all placement policies, about ten minutes
   cargo bench -p benches -- jobs jobs-waiting              jobs of the queues, with HyperQueue for comparison
@@ -132,6 +134,7 @@ pub fn run(cli: &Cli, programs: Programs) -> Result<()> {
     let (grown, words) = take(words, scale::is_chosen);
     let (queued, words) = take(words, waiting::is_chosen);
     let (lent, words) = take(words, dasic::is_chosen);
+    let (held, words) = take(words, owner::is_chosen);
     let (placed, words) = take(words, policies::is_chosen);
     if !shared.is_empty() {
         share(&ours, &shared, cli, &folder)?;
@@ -150,6 +153,9 @@ pub fn run(cli: &Cli, programs: Programs) -> Result<()> {
     }
     if !lent.is_empty() {
         lend(&ours, programs, cli, &folder, &machine)?;
+    }
+    if !held.is_empty() {
+        give_back(&ours, programs, cli, &folder, &machine)?;
     }
     if words.is_empty() && !cli.parts.is_empty() {
         return Ok(());
@@ -277,6 +283,26 @@ fn lend(ours: &Installation, programs: Programs, cli: &Cli, folder: &Path, machi
             fs::write(workspace().join(dasic::PICTURE), lanes.svg()?)?;
         }
         println!("docs/coscheduling.md is up to date");
+    }
+    Ok(())
+}
+
+/// Measures and shows what an owner's program loses.
+fn give_back(
+    ours: &Installation,
+    programs: Programs,
+    cli: &Cli,
+    folder: &Path,
+    machine: &Computer,
+) -> Result<()> {
+    let (loss, rounds) = in_rounds(cli, (1, owner::ROUNDS), |rounds, session| {
+        owner::measure(ours, programs.pulling, rounds, session)
+    })?;
+    publish(loss.report(), cli, folder)?;
+    keep(folder, owner::NAME, &loss)?;
+    if cli.documentation.docs {
+        live::page::write(workspace(), &[loss.shown()], machine, rounds)?;
+        println!("docs/guides/owners.md is up to date");
     }
     Ok(())
 }

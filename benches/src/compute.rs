@@ -1,4 +1,4 @@
-//! Work that takes CPU time.
+//! Work for processors.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
@@ -16,4 +16,13 @@ pub fn compute(time: Duration) {
             value = black_box(value) * 0.999_999 + 0.5;
         }
     }
+}
+
+/// Does this number of steps, each of which waits for the one before.
+pub fn steps(count: u64) {
+    let mut value = black_box(1.0_f64);
+    for _ in 0..count {
+        value = value * 0.999_999 + 0.5;
+    }
+    black_box(value);
 }

@@ -13,7 +13,8 @@
 //! - [`waiting`]: what many waiting jobs cost.
 //! - [`live`]: daemons compared with the simulator.
 //! - [`jobs`]: jobs of a workload. [`hyperqueue`]: a peer that runs jobs.
-//! - [`compute`]: work that takes CPU time.
+//! - [`owner`]: what a program of the owner loses on a host that was lent.
+//! - [`compute`]: work for processors.
 //! - [`numbers`]: what tasks of a batch count by; [`slot`]: how many of them sleep at a time;
 //!   [`stamp`]: times of several processes.
 //! - [`stats`], [`report`]: from rounds to tables, plots and JSON; [`cli`]: the command line.
@@ -29,6 +30,7 @@ pub mod jobs;
 pub mod lab;
 pub mod live;
 pub mod numbers;
+pub mod owner;
 pub mod part;
 pub mod parts;
 pub mod policies;

@@ -3,6 +3,7 @@
 //! Workstations 0 and 1 are one processor, 2 and 3 another one. At any time one of each two is lent, so that a team has both processors; tasks move
 //! when owners change. The program prints a [`Record`] as JSON.
 
+use benches::compute;
 use benches::dasic::{BETWEEN, Change, Moved, Record, Return, TeamRecord, Turn};
 use benches::stamp::{Stamp, now};
 use clap::Parser;
@@ -11,7 +12,6 @@ use pvm3::{Any, Pack, Task, Tid};
 use serde::{Deserialize, Serialize};
 use std::error::Error;
 use std::ffi::OsString;
-use std::hint::black_box;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -79,20 +79,12 @@ fn main() -> Outcome {
     Ok(task.exit()?)
 }
 
-fn work(steps: u64) {
-    let mut value = black_box(1.0_f64);
-    for _ in 0..steps {
-        value = value * 0.999_999 + 0.5;
-    }
-    black_box(value);
-}
-
 /// Steps in a microsecond: the most of several tries.
 fn measure_speed() -> f64 {
     const STEPS: u64 = 1_000_000;
     let speed = |_| {
         let start = Instant::now();
-        work(STEPS);
+        compute::steps(STEPS);
         STEPS as f64 / start.elapsed().as_secs_f64() / 1e6
     };
     (0..20).map(speed).fold(0.0, f64::max)
@@ -146,7 +138,7 @@ impl Member {
         let partner = Tid::from_raw(self.state().partner);
         loop {
             if !self.state().has_sent {
-                work(self.steps);
+                compute::steps(self.steps);
                 let is_last = self.leads && self.is_over(task)?;
                 let mut pack = Pack::raw();
                 pack.put(&[i32::from(is_last)])?;

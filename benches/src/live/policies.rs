@@ -3,6 +3,7 @@
 use super::batch::{Hosts, Placed, costs_with_quotas};
 use super::comparison::{Comparison, Point};
 use super::page::Shown;
+use super::quotas::Quotas;
 use crate::lab::Programs;
 use crate::part::Session;
 use crate::stats::Summary;
@@ -10,7 +11,7 @@ use anyhow::Result;
 use pvm_sched::policy::Policy;
 use pvm_sim::pulling::{Costs, Lengths, Processors, Workload, simulate};
 use pvm_sim::report::number;
-use pvm_tests::Installation;
+use pvm_tests::{Installation, peers};
 
 /// The word by which it is chosen.
 pub const NAME: &str = "live-policies";
@@ -79,13 +80,17 @@ struct Runs {
     live: Vec<Placed>,
 }
 
-/// Makespans and messages.
+/// Makespans and messages. Nothing where they cannot be measured.
 pub fn measure(
     ours: &Installation,
     programs: Programs,
     (rounds, quick): (usize, bool),
     session: &Session,
 ) -> Result<Vec<Comparison>> {
+    if let Err(reason) = Quotas::new(ours, &workload(1, 0)) {
+        peers::unchecked("hosts of unequal share", &reason);
+        return Ok(Vec::new());
+    }
     let counts: &[usize] = if quick { &FEW_HOSTS } else { &HOSTS };
     let progress = &session.progress;
     progress.inc_length((counts.len() * Policy::ALL.len() * rounds) as u64);

@@ -12,13 +12,14 @@ use crate::coscheduling;
 use crate::dasic;
 use crate::lab::{Lab, Needs};
 use crate::live;
+use crate::owner;
 use crate::part::Part;
 use crate::policies;
 use crate::scale;
 use crate::waiting;
 
 /// The words by which parts are chosen, with what they are.
-pub const CHOICES: [(&str, &str); 25] = [
+pub const CHOICES: [(&str, &str); 26] = [
     ("latency", "half a round trip between two tasks of one host, small messages"),
     ("bandwidth", "the same for large messages"),
     ("in-place", "the same for data that are sent without being packed"),
@@ -40,6 +41,7 @@ pub const CHOICES: [(&str, &str); 25] = [
     (jobs::NAME, "tasks of arrays per second, and one job alone, with HyperQueue for comparison"),
     (waiting::NAME, "what many waiting jobs cost; only if named"),
     (coscheduling::NAME, "programs that share two hosts: -two, -four, -cpu, -alone, -flood; only if named"),
+    (owner::NAME, "what a program of the owner loses on a host that was lent; only if named"),
     (dasic::NAME, "teams on four workstations that owners lend and take back; only if named"),
     (
         scale::NAME,
