@@ -302,7 +302,7 @@ fn give_back(
     keep(folder, owner::NAME, &loss)?;
     if cli.documentation.docs {
         live::page::write(workspace(), &[loss.shown()], machine, rounds)?;
-        println!("docs/guides/owners.md is up to date");
+        println!("docs/coscheduling.md is up to date");
     }
     Ok(())
 }
