@@ -75,7 +75,11 @@ impl Report {
         let probe = folder.join(".pvm-sim");
         let made = std::fs::create_dir_all(folder).map_err(|source| (folder, source));
         let written = made.and_then(|()| std::fs::write(&probe, "").map_err(|source| (folder, source)));
-        let removed = written.and_then(|()| std::fs::remove_file(&probe).map_err(|source| (folder, source)));
+        let removed = written.and_then(|()| match std::fs::remove_file(&probe) {
+            // Another simulation that begins here has removed it.
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => Err((folder, source)),
+            _ => Ok(()),
+        });
         removed.map_err(|(path, source)| Error::File { path: path.to_owned(), source })
     }
 
@@ -234,6 +238,16 @@ pub fn number(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn several_may_write_to_one_folder_at_a_time() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..200).for_each(|_| Report::prepare(folder.path()).expect("prepared")));
+            }
+        });
+    }
 
     #[test]
     fn tables_as_text_and_csv() {
