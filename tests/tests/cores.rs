@@ -72,22 +72,19 @@ fn busy_cores_later(machine: &Machine) -> f64 {
     busy_cores(machine)
 }
 
-/// On computers of one core there is no other.
-fn has_two_cores(check: &str) -> bool {
-    let has = thread::available_parallelism().is_ok_and(|cores| cores.get() > THEIRS);
-    if !has {
-        peers::unchecked(check, "this computer has one core");
+/// What is installed, if this computer has two cores.
+fn on_two_cores(check: &str) -> Option<Installation> {
+    let ours = Installation::ours_only(check)?;
+    if thread::available_parallelism().is_ok_and(|cores| cores.get() > THEIRS) {
+        return Some(ours);
     }
-    has
+    peers::unchecked(check, "this computer has one core");
+    None
 }
 
 #[test]
 fn work_on_cores_that_a_daemon_may_not_use_takes_no_room() {
-    const CHECK: &str = "load on other cores";
-    let Some(ours) = Installation::ours_only(CHECK) else { return };
-    if !has_two_cores(CHECK) {
-        return;
-    }
+    let Some(ours) = on_two_cores("load on other cores") else { return };
     let _alone = alone();
     pin(OURS);
     let machine = Plan::of(&ours).start();
@@ -103,10 +100,7 @@ fn work_on_cores_that_a_daemon_may_not_use_takes_no_room() {
 #[test]
 fn work_beside_the_quota_of_a_daemons_control_group_takes_no_room() {
     const CHECK: &str = "load outside of a control group";
-    let Some(ours) = Installation::ours_only(CHECK) else { return };
-    if !has_two_cores(CHECK) {
-        return;
-    }
+    let Some(ours) = on_two_cores(CHECK) else { return };
     let _alone = alone();
     let group = match Quota::new("daemon", 1.0, 20_000.0) {
         Ok(group) => group,

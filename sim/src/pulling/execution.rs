@@ -24,7 +24,7 @@ pub enum Happened {
 /// Steps, and when they will happen.
 pub type Plan = Vec<(Time, Step)>;
 
-/// All hosts.
+/// The starts and tasks of all hosts.
 pub struct Execution<'a> {
     workload: &'a Workload,
     start: Time,
@@ -153,6 +153,7 @@ struct Shared {
     at: Time,
     /// What runs, and what is left of it.
     running: Vec<(Phase, f64)>,
+    /// The number of the last plan: earlier ones count no more.
     plan: u64,
     /// The time between two turns of its daemon.
     turn: Time,
@@ -229,11 +230,21 @@ mod tests {
         Workload { speeds, slots: 1, tasks: 3, lengths: Lengths::Constant, mean: 1000, seed: 1 }
     }
 
+    fn begun(at: Time, host: usize, number: u64) -> (Time, Happened) {
+        (at, Happened::Begun { host, number })
+    }
+
+    fn ended(at: Time, host: usize) -> (Time, Happened) {
+        (at, Happened::Ended { host })
+    }
+
+    fn costs(processors: Processors) -> Costs {
+        Costs { local: 0, between: 0, start: 100, processors }
+    }
+
     #[test]
     fn tasks_that_sleep_have_slots_and_share_only_the_processors_that_start_them() {
-        let costs = Costs { local: 0, between: 0, start: 100, processors: Processors::OneComputer(2) };
-        let begun = |at, host, number| (at, Happened::Begun { host, number });
-        let ended = |at, host| (at, Happened::Ended { host });
+        let costs = costs(Processors::OneComputer(2));
         let found = all(&workload(), &costs, &[(0, 0, 2), (0, 1, 1)]);
         let expected = [
             begun(100, 0, 0),
@@ -248,9 +259,7 @@ mod tests {
 
     #[test]
     fn starts_and_tasks_share_the_processors_of_their_host() {
-        let costs = Costs { local: 0, between: 0, start: 100, processors: Processors::Own { turn: 0 } };
-        let begun = |at, host, number| (at, Happened::Begun { host, number });
-        let ended = |at, host| (at, Happened::Ended { host });
+        let costs = costs(Processors::Own { turn: 0 });
         // Both take twice as long as one would alone: 100 at speed 2 is 50.
         let found = all(&workload(), &costs, &[(0, 0, 2), (0, 1, 1)]);
         let both = [
@@ -270,7 +279,7 @@ mod tests {
 
     #[test]
     fn the_daemon_of_a_host_that_computes_has_turns() {
-        let costs = Costs { local: 0, between: 0, start: 100, processors: Processors::Own { turn: 1000 } };
+        let costs = costs(Processors::Own { turn: 1000 });
         let workload = workload();
         let mut execution = Execution::new(&workload, &costs);
         assert_eq!([Some(0), Some(1)].map(|host| execution.delay(host, 7)), [None, None]);
