@@ -7,7 +7,7 @@ use crate::program;
 use crate::stats::median;
 use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 use pvm_sched::policy::Policy;
-use pvm_sim::pulling::{Costs, Lengths, Processors, Workload};
+use pvm_sim::pulling::{Costs, Lengths, Processors, Waits, Workload};
 use pvm_tests::Installation;
 use pvm_tests::machine::{Machine, Plan};
 use serde::Serialize;
@@ -178,16 +178,34 @@ pub fn costs(ours: &Installation, programs: Programs) -> Result<[Costs; 2]> {
     Ok([costs(1)?, costs(count)?])
 }
 
-/// The same for hosts with quotas: all that a task costs but its work, as the time of a slot of a host of speed 1000, and how long its
-/// daemon waits for the processor while tasks compute there.
-pub fn costs_with_quotas(ours: &Installation, programs: Programs, slots: u32) -> Result<Costs> {
+/// The same for hosts with quotas: all that a task costs but its work, as the time of a slot of a host of speed 1000, and how long
+/// daemons of hosts of these speeds wait for the processor while tasks compute there.
+pub fn costs_with_quotas(
+    ours: &Installation,
+    programs: Programs,
+    slots: u32,
+    speeds: &[u32],
+) -> Result<Costs> {
     let (local, between) = messages(ours, programs)?;
     let one = Hosts::start_with_quotas(ours, programs, &empty(1, slots, 1), slots)?;
     let run = |workload: &Workload| Ok(one.run_by(Policy::ActivePulling, workload)?.makespan);
     let start = micros(cycle(slots, run)?);
-    // What comes at any moment waits for half of the time between two turns.
-    let turn = micros(2.0 * one.wait_beside(slots)?);
-    Ok(Costs { local: micros(local), between: micros(between), start, processors: Processors::Own { turn } })
+    drop(one);
+    let waits = waits(ours, programs, slots, speeds)?;
+    Ok(Costs { local: micros(local), between: micros(between), start, processors: Processors::Own { waits } })
+}
+
+/// Means over hosts of these speeds: their waits do not differ by more than the measurement repeats itself.
+fn waits(ours: &Installation, programs: Programs, slots: u32, speeds: &[u32]) -> Result<Waits> {
+    let mut sums = [0.0; Waits::BESIDE.len()];
+    for &speed in speeds {
+        let workload = Workload { speeds: vec![speed], ..empty(1, slots, 1) };
+        let host = Hosts::start_with_quotas(ours, programs, &workload, slots)?;
+        for (sum, tasks) in sums.iter_mut().zip(Waits::BESIDE) {
+            *sum += host.wait_beside(tasks)? * 1e6;
+        }
+    }
+    Ok(Waits(sums.map(|sum| sum / speeds.len().max(1) as f64)))
 }
 
 /// The seconds of a message between a task and its daemon, and between two daemons.

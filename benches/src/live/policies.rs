@@ -9,7 +9,7 @@ use crate::part::Session;
 use crate::stats::Summary;
 use anyhow::Result;
 use pvm_sched::policy::Policy;
-use pvm_sim::pulling::{Costs, Lengths, Processors, Workload, simulate};
+use pvm_sim::pulling::{Costs, Lengths, Processors, Waits, Workload, simulate};
 use pvm_sim::report::number;
 use pvm_tests::{Installation, peers};
 
@@ -95,7 +95,9 @@ pub fn measure(
     let progress = &session.progress;
     progress.inc_length((counts.len() * Policy::ALL.len() * rounds) as u64);
     progress.set_message(format!("{NAME}: costs"));
-    let costs = costs_with_quotas(ours, programs, SLOTS)?;
+    let mut speeds = SPEEDS.to_vec();
+    speeds.dedup();
+    let costs = costs_with_quotas(ours, programs, SLOTS, &speeds)?;
     let none = |policy| counts.iter().map(move |&hosts| Runs { policy, hosts, live: Vec::new() });
     let mut all: Vec<Runs> = Policy::ALL.into_iter().flat_map(none).collect();
     for seed in 1..=rounds as u64 {
@@ -110,7 +112,7 @@ pub fn measure(
     }
     let free_messages = Costs { local: 0, between: 0, ..costs };
     let free_starts = Costs { start: 0, ..costs };
-    let at_once = Costs { processors: Processors::Own { turn: 0 }, ..costs };
+    let at_once = Costs { processors: Processors::Own { waits: Waits::default() }, ..costs };
     let comparison = |name, title, unit, get: fn(&Placed) -> f64| Comparison {
         name,
         title,
@@ -132,13 +134,16 @@ pub fn measure(
 
 fn told(costs: &Costs) -> String {
     let Costs { local, between, start, processors } = costs;
-    let turn = match processors {
-        Processors::Own { turn } => *turn,
-        Processors::OneComputer(_) => 0,
+    let Waits(waits) = match processors {
+        Processors::Own { waits } => *waits,
+        Processors::OneComputer(_) => Waits::default(),
     };
+    let waits = waits.map(|wait| number(wait / 1000.0)).join(", ");
     format!(
         "Measured before: a message between a task and its daemon takes {local} µs, between two daemons {between} µs; all that a task \
-         costs but its work takes {start} µs of a slot of a host of speed 1000; a daemon runs every {turn} µs while tasks compute."
+         costs but its work takes {start} µs of a slot of a host of speed 1000; a daemon waits {waits} ms for a processor beside {:?} tasks \
+         that compute.",
+        Waits::BESIDE
     )
 }
 

@@ -202,10 +202,11 @@ impl Bidding {
                 self.till.sell(home, amount);
             }
         }
+        // The list has the new price before a process that has lost reads it again.
+        self.publish(scene);
         for ((home, request), won) in won {
             scene.send(home, Message::Result { request, won });
         }
-        self.publish(scene);
     }
 
     fn result(&mut self, from: usize, request: u64, won: u32, scene: &mut Scene<'_, Message>) {
@@ -422,6 +423,25 @@ mod tests {
         assert_eq!(hear(bid(2)), []);
         let result = |to, won| Action::Send { to, message: Message::Result { request: 1, won } };
         assert_eq!(hear(Event::Woken), [result(1, 1), result(2, 0)]);
+    }
+
+    #[test]
+    fn the_list_hears_of_a_sale_before_those_who_have_lost() {
+        let (hosts, mut random) = ([0, 1], Randomness::new(1));
+        let mut seller = Bidding::new();
+        let mut hear = |message| {
+            let mut scene = Scene::new((1, 0), (0, 1), &hosts, 0, &mut random);
+            seller.on(message, &mut scene);
+            let sent = |action| match action {
+                Action::Send { message, .. } => Some(message),
+                _ => None,
+            };
+            scene.into_actions().into_iter().filter_map(sent).collect::<Vec<_>>()
+        };
+        let says = |message| Event::Heard { from: 0, message };
+        assert_eq!(hear(says(Message::Quote)), [Message::Price(0)]);
+        assert_eq!(hear(says(Message::Bid { request: 1, amounts: vec![0, 0] })), []);
+        assert_eq!(hear(Event::Woken), [Message::Price(RISE), Message::Result { request: 1, won: 1 }]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A batch that agents place, in which messages, starts and tasks take time. The agents are those of daemons.
 
-use super::execution::{Execution, Happened, Plan, Step};
+use super::execution::{Execution, Happened, Plan, Process, Step};
 use super::{Costs, Handout, Outcome, Workload};
 use crate::engine::{Engine, Time, to_seconds};
 use pvm_sched::allocation::agent::{Action, Event as AgentEvent, Party, Randomness, Scene};
@@ -41,16 +41,17 @@ enum Event {
 }
 
 impl Event {
-    /// The host whose daemon handles it.
-    fn handler(&self) -> Option<usize> {
-        match *self {
-            Self::Created | Self::Impatient { .. } | Self::Done => Some(0),
+    /// The process that handles it.
+    fn handler(&self) -> Option<Process> {
+        let host = match *self {
+            Self::Step(_) | Self::Loads => return None,
+            Self::Created | Self::Impatient { .. } | Self::Done => 0,
             Self::Hears { host, .. }
             | Self::Exec { host, .. }
             | Self::Ended { host }
-            | Self::Wakes { host, .. } => Some(host),
-            Self::Step(_) | Self::Loads => None,
-        }
+            | Self::Wakes { host, .. } => host,
+        };
+        Some(Process::Daemon(host))
     }
 }
 
@@ -96,7 +97,7 @@ pub fn simulate(workload: &Workload, policy: Policy, costs: &Costs, seed: u64) -
         engine: Engine::new(),
         hosts: numbers.iter().map(|&number| host(number)).collect(),
         numbers,
-        execution: Execution::new(workload, costs),
+        execution: Execution::new(workload, costs, seed),
         waiting: workload.tasks,
         ended: 0,
         done: 0,
@@ -171,7 +172,7 @@ impl Simulation<'_> {
         self.ended += 1;
         self.hosts[host].running -= 1;
         self.tell_known(host, AgentEvent::Ended { home: HOME, placed: true });
-        self.engine.after(self.costs.local + self.costs.latency(host), Event::Done);
+        self.engine.after(2 * self.costs.local + self.costs.beyond_home(host), Event::Done);
     }
 
     fn plan(&mut self, plan: Plan) {

@@ -1,7 +1,18 @@
 //! What becomes of tasks that a host has been told to start, and when.
 
+use super::waits::Turns;
 use super::{Costs, Processors, Workload};
 use crate::engine::Time;
+use crate::random::Random;
+
+/// A process besides the tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Process {
+    /// The daemon of a host.
+    Daemon(usize),
+    /// The task manager, on the home.
+    Manager,
+}
 
 /// Something that happens to a task at a time that was planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,14 +51,19 @@ enum Hosts {
 }
 
 impl<'a> Execution<'a> {
-    pub fn new(workload: &'a Workload, costs: &Costs) -> Self {
+    /// The seed is that of the times for which daemons wait.
+    pub fn new(workload: &'a Workload, costs: &Costs, seed: u64) -> Self {
         let hosts = match costs.processors {
             Processors::OneComputer(processors) => Hosts::OneComputer {
                 processors: vec![0; processors.max(1)],
                 slots: vec![vec![0; workload.slots.max(1) as usize]; workload.speeds.len()],
             },
-            Processors::Own { turn } => {
-                let shared = |&speed: &u32| Shared::new(workload.slots.max(1), speed, turn);
+            Processors::Own { waits } => {
+                let mut random = Random::part(seed, 22);
+                let shared = |&speed: &u32| {
+                    let mut turns = || Turns::new(waits, random.below(usize::MAX));
+                    Shared::new(workload.slots.max(1), speed, [turns(), turns()])
+                };
                 Hosts::Own(workload.speeds.iter().map(shared).collect())
             }
         };
@@ -72,11 +88,17 @@ impl<'a> Execution<'a> {
         plan
     }
 
-    /// The delay until a host's daemon handles what reaches it now; `None`: it is about no daemon, or the daemon runs.
-    pub fn delay(&self, host: Option<usize>, now: Time) -> Option<Time> {
-        let Hosts::Own(hosts) = &self.hosts else { return None };
-        let turn = hosts.get(host?)?.turn(now);
-        (turn > now).then(|| turn - now)
+    /// The delay until a process handles what reaches it now; `None`: it is about none, or it runs.
+    pub fn delay(&mut self, process: Option<Process>, now: Time) -> Option<Time> {
+        let Hosts::Own(hosts) = &mut self.hosts else { return None };
+        let (host, turns): (_, fn(&mut Shared) -> &mut Turns) = match process? {
+            Process::Daemon(host) => (host, |shared| &mut shared.daemon),
+            Process::Manager => (0, |shared| &mut shared.manager),
+        };
+        let shared = hosts.get_mut(host)?;
+        let beside = shared.running.len();
+        let at = turns(shared).next(now, beside);
+        (at > now).then(|| at - now)
     }
 
     /// A planned step: what has happened then, and what will.
@@ -155,21 +177,17 @@ struct Shared {
     running: Vec<(Phase, f64)>,
     /// The number of the last plan: earlier ones count no more.
     plan: u64,
-    /// The time between two turns of its daemon.
-    turn: Time,
+    daemon: Turns,
+    manager: Turns,
 }
 
 /// Less than this is rounding, µs.
 const NOTHING: f64 = 1e-6;
 
 impl Shared {
-    fn new(slots: u32, speed: u32, turn: Time) -> Self {
+    fn new(slots: u32, speed: u32, [daemon, manager]: [Turns; 2]) -> Self {
         let rate = f64::from(slots) * f64::from(speed) / f64::from(Workload::REFERENCE);
-        Self { rate, at: 0, running: Vec::new(), plan: 0, turn }
-    }
-
-    fn turn(&self, now: Time) -> Time {
-        if self.running.is_empty() || self.turn == 0 { now } else { now.next_multiple_of(self.turn) }
+        Self { rate, at: 0, running: Vec::new(), plan: 0, daemon, manager }
     }
 
     fn add(&mut self, phase: Phase, work: f64, now: Time) {
@@ -200,13 +218,13 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Lengths;
+    use super::super::{Lengths, Waits};
     use super::*;
     use crate::engine::Engine;
 
     /// When programs begin and end, if hosts start tasks at these times.
     fn all(workload: &Workload, costs: &Costs, starts: &[(Time, usize, u64)]) -> Vec<(Time, Happened)> {
-        let mut execution = Execution::new(workload, costs);
+        let mut execution = Execution::new(workload, costs, 1);
         let (mut engine, mut found) = (Engine::new(), Vec::new());
         for &(at, host, count) in starts {
             engine.at(at, Err((host, count)));
@@ -259,7 +277,7 @@ mod tests {
 
     #[test]
     fn starts_and_tasks_share_the_processors_of_their_host() {
-        let costs = costs(Processors::Own { turn: 0 });
+        let costs = costs(Processors::Own { waits: Waits::default() });
         // Both take twice as long as one would alone: 100 at speed 2 is 50.
         let found = all(&workload(), &costs, &[(0, 0, 2), (0, 1, 1)]);
         let both = [
@@ -278,14 +296,31 @@ mod tests {
     }
 
     #[test]
-    fn the_daemon_of_a_host_that_computes_has_turns() {
-        let costs = costs(Processors::Own { turn: 1000 });
+    fn a_daemon_and_a_manager_wait_for_the_processors_of_hosts_that_compute() {
+        const MEAN: Time = 500;
+        let costs = costs(Processors::Own { waits: Waits([MEAN as f64; 4]) });
         let workload = workload();
-        let mut execution = Execution::new(&workload, &costs);
-        assert_eq!([Some(0), Some(1)].map(|host| execution.delay(host, 7)), [None, None]);
+        let mut execution = Execution::new(&workload, &costs, 1);
+        let first = Some(Process::Daemon(0));
+        assert_eq!(execution.delay(first, 7), None, "nothing computes there");
         execution.start(0, 1, 7);
-        let delays = [8, 1000, 1001].map(|now| execution.delay(Some(0), now));
-        assert_eq!(delays, [Some(992), None, Some(999)]);
-        assert_eq!([Some(1), Some(9), None].map(|host| execution.delay(host, 8)), [None, None, None]);
+        let mut waits = Vec::new();
+        for now in (10_000..).step_by(10_000).take(1000) {
+            let wait = execution.delay(first, now).unwrap_or(0);
+            assert!(wait < 2 * MEAN, "{wait}");
+            assert_eq!(
+                execution.delay(first, now + wait / 2),
+                (wait > 0).then(|| wait - wait / 2),
+                "with the other"
+            );
+            assert_eq!(execution.delay(first, now + wait), None, "it runs");
+            waits.push(wait);
+        }
+        let mean = waits.iter().sum::<Time>() / 1000;
+        assert!(mean.abs_diff(MEAN) < MEAN / 10, "{mean}");
+        let others = [Some(Process::Daemon(1)), Some(Process::Daemon(9)), None];
+        assert_eq!(others.map(|process| execution.delay(process, 8)), [None; 3], "nothing computes there");
+        let (daemon, manager) = (execution.delay(first, 1), execution.delay(Some(Process::Manager), 1));
+        assert!(manager.is_some() && manager != daemon, "each waits for itself");
     }
 }

@@ -9,10 +9,12 @@ mod execution;
 mod model;
 mod parties;
 mod replay;
+mod waits;
 mod workload;
 
 pub use model::simulate;
 pub use replay::{Exchange, Impossible, replay};
+pub use waits::Waits;
 pub use workload::{Lengths, Workload};
 
 use crate::engine::Time;
@@ -31,22 +33,22 @@ pub struct Costs {
 }
 
 /// The processors of the hosts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Processors {
     /// All hosts are one computer with this number of processors. Only starts use them, each one of them; tasks sleep, one in each slot.
     OneComputer(usize),
     /// Each host has its own, by its speed and its slots. All starts and tasks there share them equally; a start takes its time if it has
     /// a slot of a host of speed 1000 for itself.
     Own {
-        /// The kernel gives them in turns: while tasks compute on a host, its daemon runs once in this time, µs.
-        turn: Time,
+        /// How long daemons and the task manager wait for them.
+        waits: Waits,
     },
 }
 
 impl Costs {
-    /// The latency of a message between the daemon of a host and a task on the home, which is host 0.
-    fn latency(&self, host: usize) -> Time {
-        self.local + if host == 0 { 0 } else { self.between }
+    /// The latency of a message between the daemon of the home, which is host 0, and that of a host.
+    fn beyond_home(self, host: usize) -> Time {
+        if host == 0 { 0 } else { self.between }
     }
 }
 

@@ -1,6 +1,6 @@
 //! A batch in which messages, starts and tasks take time.
 
-use super::execution::{Execution, Happened, Plan, Step};
+use super::execution::{Execution, Happened, Plan, Process, Step};
 use super::parties::{Ask, Cause, Messages, Parties, index, number};
 use super::{Costs, Handout, Outcome, Workload, agents};
 use crate::engine::{Engine, Time, to_seconds};
@@ -14,8 +14,12 @@ use std::time::Duration;
 enum Event {
     /// The batch arrives at its home.
     Place,
-    /// A node's application arrives at the manager.
+    /// A node's application arrives at the home.
     Ask(Ask),
+    /// It arrives at the manager.
+    Asked(Ask),
+    /// The home sends a message of the manager on.
+    Sent(Tid, BatchMsg),
     /// A message of the manager arrives at a daemon.
     Delivered(Tid, BatchMsg),
     /// A node is to start tasks.
@@ -31,14 +35,16 @@ enum Event {
 }
 
 impl Event {
-    /// The host whose daemon or task manager handles it.
-    fn handler(&self) -> Option<usize> {
-        match *self {
-            Self::Place | Self::Ask(_) | Self::Done => Some(0),
-            Self::Delivered(to, _) => Some(to.host().map_or(0, number)),
-            Self::Exec { host, .. } | Self::Ended { host } | Self::Retry { host, .. } => Some(host),
-            Self::Step(_) => None,
-        }
+    /// The process that handles it.
+    fn handler(&self) -> Option<Process> {
+        let host = match *self {
+            Self::Asked(_) => return Some(Process::Manager),
+            Self::Step(_) => return None,
+            Self::Place | Self::Ask(_) | Self::Sent(..) | Self::Done => 0,
+            Self::Delivered(to, _) => to.host().map_or(0, number),
+            Self::Exec { host, .. } | Self::Ended { host } | Self::Retry { host, .. } => host,
+        };
+        Some(Process::Daemon(host))
     }
 }
 
@@ -64,7 +70,7 @@ pub fn simulate(workload: &Workload, policy: Policy, costs: &Costs, seed: u64) -
         engine: Engine::new(),
         parties: Parties::new(workload, policy),
         random: Random::part(seed, 21),
-        execution: Execution::new(workload, costs),
+        execution: Execution::new(workload, costs, seed),
         done: 0,
         outcome: Outcome::default(),
     };
@@ -90,9 +96,14 @@ impl Simulation<'_> {
                 self.note(&ask);
                 self.send(messages, self.costs.local);
             }
-            Event::Ask(ask) => {
+            Event::Ask(ask) => self.engine.after(self.costs.local, Event::Asked(ask)),
+            Event::Asked(ask) => {
                 let messages = self.parties.ask(&ask);
                 self.send(messages, 0);
+            }
+            Event::Sent(to, message) => {
+                let latency = self.costs.beyond_home(to.host().map_or(0, number));
+                self.engine.after(latency, Event::Delivered(to, message));
             }
             Event::Delivered(to, message) => self.deliver(to, &message),
             Event::Exec { host, n } => {
@@ -104,7 +115,7 @@ impl Simulation<'_> {
             // It has room again.
             Event::Ended { host } => {
                 self.look(host, Cause::Ended(1));
-                self.engine.after(self.costs.local + self.costs.latency(host), Event::Done);
+                self.engine.after(2 * self.costs.local + self.costs.beyond_home(host), Event::Done);
             }
             Event::Retry { host, ticket } => self.look(host, Cause::Retry(ticket)),
             Event::Done => {
@@ -139,7 +150,7 @@ impl Simulation<'_> {
         if let Some(ask) = self.parties.look(host, cause, wait) {
             self.note(&ask);
             self.count(host);
-            self.engine.after(self.costs.latency(host), Event::Ask(ask));
+            self.engine.after(self.costs.beyond_home(host), Event::Ask(ask));
         }
     }
 
@@ -158,10 +169,8 @@ impl Simulation<'_> {
 
     fn send(&mut self, messages: Messages, later: Time) {
         for (to, message) in messages {
-            let at = to.host().map_or(0, number);
-            self.count(at);
-            let latency = self.costs.latency(at);
-            self.engine.after(later + latency, Event::Delivered(to, message));
+            self.count(to.host().map_or(0, number));
+            self.engine.after(later + self.costs.local, Event::Sent(to, message));
         }
     }
 
