@@ -36,7 +36,7 @@ const SETTLE: Duration = Duration::from_millis(100);
 
 /// How often a daemon is asked while tasks compute, and the time to the next question, in milliseconds: from this on, and up to as much
 /// more.
-const ASKED: u64 = 100;
+const ASKED: u64 = 40;
 const PAUSE: u64 = 30;
 /// Longer than that takes.
 const LONG: Duration = Duration::from_secs(60);

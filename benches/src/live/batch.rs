@@ -23,6 +23,9 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// How often costs are measured; the medians count.
 const TRIES: usize = 5;
 
+/// How often each host is started that shows how long daemons wait.
+const STARTS: usize = 2;
+
 /// Tasks of the two batches whose difference gives the cost of a start.
 const SHORT: u64 = 20;
 const LONG: u64 = 120;
@@ -195,17 +198,18 @@ pub fn costs_with_quotas(
     Ok(Costs { local: micros(local), between: micros(between), start, processors: Processors::Own { waits } })
 }
 
-/// Means over hosts of these speeds: their waits do not differ by more than the measurement repeats itself.
+/// Means over hosts of these speeds, each started several times: where the kernel has put the tasks decides more than the speed does.
 fn waits(ours: &Installation, programs: Programs, slots: u32, speeds: &[u32]) -> Result<Waits> {
     let mut sums = [0.0; Waits::BESIDE.len()];
-    for &speed in speeds {
+    for speed in speeds.repeat(STARTS) {
         let workload = Workload { speeds: vec![speed], ..empty(1, slots, 1) };
         let host = Hosts::start_with_quotas(ours, programs, &workload, slots)?;
         for (sum, tasks) in sums.iter_mut().zip(Waits::BESIDE) {
             *sum += host.wait_beside(tasks)? * 1e6;
         }
     }
-    Ok(Waits(sums.map(|sum| sum / speeds.len().max(1) as f64)))
+    let count = speeds.len() * STARTS;
+    Ok(Waits(sums.map(|sum| sum / count.max(1) as f64)))
 }
 
 /// The seconds of a message between a task and its daemon, and between two daemons.
