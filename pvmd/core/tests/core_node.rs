@@ -9,7 +9,7 @@ use pvm_wire::jobs::{JobId, JobRequest, JobSent, TaskEvent, TaskOrder};
 use pvm_wire::{HostIndex, MessageHeader, Tid};
 use pvmd_core::event::{Action, Event, Sample};
 use pvmd_simulated::daemon::config;
-use pvmd_simulated::recorder::{Recorder, host};
+use pvmd_simulated::recorder::{Recorder, host, table};
 
 const BATCH: BatchId = BatchId { home: HostIndex::MASTER, number: 1 };
 
@@ -219,6 +219,25 @@ fn what_tasks_have_tells_what_the_next_need() {
     r.feed(Event::TaskMemory { mean: 2 << 30 });
     tell(&mut r, &BatchMsg::TasksHave { batch: BATCH, queued: false });
     assert_eq!(asks(&mut r), 2);
+}
+
+#[test]
+fn a_newcomer_tells_the_load_that_it_has_measured_before() {
+    let mut r = Recorder::with(config(host(2)));
+    r.feed(Event::PeerLinked { host: HostIndex::MASTER });
+    r.feed(Event::Sampled(Sample { memory: 16 << 30, ..Sample::default() }));
+    // The master knows no such host yet, and forgets it.
+    drain(&mut r);
+    let (members, added) = (table(1..=1), table(2..=2));
+    r.order(FromMaster::TableUpdate { serial: 1, members, added, moved: Vec::new() });
+    r.order(FromMaster::TableCommit { serial: 1 });
+    let is_told = |action: &Action| match action {
+        Action::SendPeer { host, message: DaemonMsg::Load(load) } => {
+            *host == HostIndex::MASTER && load.memory == 16 << 30
+        }
+        _ => false,
+    };
+    assert_eq!(drain(&mut r).iter().filter(|action| is_told(action)).count(), 1);
 }
 
 /// The next thing told to the master that is no load.

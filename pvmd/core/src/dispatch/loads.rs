@@ -63,6 +63,13 @@ impl Core {
     pub(crate) fn loads_of_members(&mut self, added: &[HostIndex]) {
         self.loads.joined(added);
         self.pass_loads_on();
+        let own = self.config.index;
+        // The master took no load from a host that was no member, and an idle host has none to tell that differs.
+        if added.contains(&own)
+            && let Some(&vector) = self.loads.get(own)
+        {
+            self.tell_load(vector);
+        }
     }
 
     /// As the master: sends what has changed to all, unless that has just been done.
