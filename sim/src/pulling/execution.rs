@@ -73,15 +73,18 @@ impl<'a> Execution<'a> {
     /// A host starts tasks.
     pub fn start(&mut self, host: usize, count: u64, now: Time) -> Plan {
         let mut plan = Plan::new();
-        for _ in 0..count {
-            match &mut self.hosts {
-                Hosts::OneComputer { processors, .. } => {
+        match &mut self.hosts {
+            Hosts::OneComputer { processors, .. } => {
+                for _ in 0..count {
                     if let Some(free) = processors.iter_mut().min() {
                         *free = now.max(*free) + self.start;
                         plan.push((*free, Step::Begins { host }));
                     }
                 }
-                Hosts::Own(hosts) => hosts[host].add(Phase::Start, self.start as f64, now),
+            }
+            Hosts::Own(hosts) => {
+                hosts[host].pending += count;
+                hosts[host].start_next(self.start, now);
             }
         }
         plan.extend(self.next_due(host));
@@ -133,6 +136,7 @@ impl<'a> Execution<'a> {
                 let length = self.workload.length(number).as_micros() as f64;
                 if let Hosts::Own(hosts) = &mut self.hosts {
                     hosts[host].add(Phase::Work, length, now);
+                    hosts[host].start_next(self.start, now);
                 }
                 Happened::Begun { host, number }
             }
@@ -173,6 +177,8 @@ struct Shared {
     rate: f64,
     /// Until when its progress is counted.
     at: Time,
+    /// Processes that are to be started after the one that is.
+    pending: u64,
     /// What runs, and what is left of it.
     running: Vec<(Phase, f64)>,
     /// The number of the last plan: earlier ones count no more.
@@ -187,7 +193,15 @@ const NOTHING: f64 = 1e-6;
 impl Shared {
     fn new(slots: u32, speed: u32, [daemon, manager]: [Turns; 2]) -> Self {
         let rate = f64::from(slots) * f64::from(speed) / f64::from(Workload::REFERENCE);
-        Self { rate, at: 0, running: Vec::new(), plan: 0, daemon, manager }
+        Self { rate, at: 0, pending: 0, running: Vec::new(), plan: 0, daemon, manager }
+    }
+
+    /// A daemon has one thread that starts processes, one after the other.
+    fn start_next(&mut self, start: Time, now: Time) {
+        if self.pending > 0 && self.running.iter().all(|&(phase, _)| phase != Phase::Start) {
+            self.pending -= 1;
+            self.add(Phase::Start, start as f64, now);
+        }
     }
 
     fn add(&mut self, phase: Phase, work: f64, now: Time) {
@@ -278,15 +292,16 @@ mod tests {
     #[test]
     fn starts_and_tasks_share_the_processors_of_their_host() {
         let costs = costs(Processors::Own { waits: Waits::default() });
-        // Both take twice as long as one would alone: 100 at speed 2 is 50.
+        // The first start takes 50, at speed 2 and alone; the second shares the processors with the first task, and both have done
+        // 100 of it at 150.
         let found = all(&workload(), &costs, &[(0, 0, 2), (0, 1, 1)]);
         let both = [
-            begun(100, 0, 0),
-            begun(100, 0, 1),
-            begun(100, 1, 2),
-            ended(1100, 0),
-            ended(1100, 0),
+            begun(50, 0, 0),
+            begun(100, 1, 1),
+            begun(150, 0, 2),
+            ended(1050, 0),
             ended(1100, 1),
+            ended(1100, 0),
         ];
         assert_eq!(found, both);
         // The first has the host for itself until the second starts, and after that has ended.

@@ -37,8 +37,8 @@ pub struct Costs {
 pub enum Processors {
     /// All hosts are one computer with this number of processors. Only starts use them, each one of them; tasks sleep, one in each slot.
     OneComputer(usize),
-    /// Each host has its own, by its speed and its slots. All starts and tasks there share them equally; a start takes its time if it has
-    /// a slot of a host of speed 1000 for itself.
+    /// Each host has its own, by its speed and its slots. The tasks there and a start share them equally; starts come one after the
+    /// other, and one takes its time if it has a slot of a host of speed 1000 for itself.
     Own {
         /// How long daemons and the task manager wait for them.
         waits: Waits,
