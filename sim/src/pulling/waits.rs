@@ -1,4 +1,4 @@
-//! How long what does not compute waits for a processor of a host whose processes compute.
+//! How long a daemon or a task manager waits for a processor of a host on which processes compute.
 
 use crate::engine::Time;
 use crate::random::Random;

@@ -64,7 +64,7 @@ impl Core {
         self.loads.joined(added);
         self.pass_loads_on();
         let own = self.config.index;
-        // The master took no load from a host that was no member, and an idle host has none to tell that differs.
+        // The master took no load from a host that was no member, and an idle host measures the same again, which it does not tell.
         if added.contains(&own)
             && let Some(&vector) = self.loads.get(own)
         {
