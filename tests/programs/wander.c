@@ -42,6 +42,19 @@ static int restore(void)
     return pvm_upkbyte((char *)&own, sizeof own, 1);
 }
 
+/* What comes next of a task: messages that are late come then, and lost ones do not. */
+static void print_next(int from)
+{
+    struct timeval while_ = { 2, 0 };
+    int number, i;
+    printf("task %d: next of task %d come", own.index, from);
+    for (i = 0; i < 60 && pvm_trecv(own.tids[from], DATA, &while_) > 0; i++) {
+        pvm_upkint(&number, 1, 1);
+        printf(" %d", number);
+    }
+    printf("\n");
+}
+
 static void fail(const char *what, int from, int number)
 {
     printf("task %d: %s of task %d, number %d, after %d messages and %d moves\n", own.index, what, from, number,
@@ -88,8 +101,10 @@ static void check_data(int from)
     pvm_upkint(&number, 1, 1);
     pvm_upkint(&length, 1, 1);
     pvm_upkuint(&sum, 1, 1);
-    if (number != own.received[from])
+    if (number != own.received[from]) {
+        print_next(from);
         fail("message out of order", from, number);
+    }
     if (length < 0 || length > LONGEST || pvm_upkbyte(bytes, length, 1) < 0)
         fail("message that is not whole", from, number);
     for (i = 0; i < length; i++)
