@@ -103,8 +103,8 @@ impl Engine {
         let Ok(Ok(list)) = ListTasks::decode_answer(&message.body) else { return true };
         let flags = list.tasks.iter().find(|record| record.tid == dst).map_or(0, |record| record.flags);
         let is_original = flags & (task_flags::EXTENDED | task_flags::CONNECTED) == task_flags::CONNECTED;
-        if self.peers.get(dst).is_some() || !self.may_be_direct(dst) {
-            // The other was faster, or one of the two is to move.
+        if self.peers.get(dst).is_some() || self.is_near(dst) || !self.may_be_direct(dst) {
+            // The other was faster, or has moved to this host, or one of the two is to move.
         } else if is_original {
             self.peers.set(dst, Peer::Refused);
         } else if flags & task_flags::EXTENDED != 0 && self.makes_room_for_route() {

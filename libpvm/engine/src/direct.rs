@@ -422,6 +422,7 @@ impl Engine {
             self.neighbours.spin_at(self.peers.open_sockets());
             self.report_route_deleted(tid);
         }
+        self.accept_ring_of(tid);
     }
 
     /// Closes all routes as this task leaves. Everything is read first: TCP would drop sent bytes if received ones were unread.

@@ -145,7 +145,8 @@ impl Engine {
                 self.close_unmarked(tid);
             }
         }
-        for tid in self.neighbours.tids() {
+        // The others open no rings.
+        for tid in self.neighbours.told(true) {
             self.tell_to_leave(tid);
             self.leave_ring(tid);
         }

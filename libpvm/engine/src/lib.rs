@@ -477,6 +477,8 @@ pub fn xdr_header(tag: i32, context: i32, wait_id: i32) -> MessageHeader {
 }
 
 #[cfg(test)]
+mod arriving_tests;
+#[cfg(test)]
 mod ending_tests;
 #[cfg(test)]
 mod moving_tests;

@@ -14,7 +14,7 @@ use pvm_wire::body::{BodyError, BodyReader};
 use pvm_wire::calls::Request;
 use pvm_wire::calls::moves::{Freeze, Movable, Move, StayHere};
 use pvm_wire::codes::{CONTEXT_TC, CONTEXT_TM, Tcx};
-use pvm_wire::{Body, Message, PvmError, Tid};
+use pvm_wire::{Message, PvmError, Tid};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Write as _;
@@ -71,15 +71,13 @@ pub(super) struct Moving {
     successor: Tid,
     /// The tasks that were told to leave, and whether each has answered.
     told: BTreeMap<Tid, bool>,
-    /// Neighbours since then. They do not know that this task has mapped their memory, so they open no rings.
-    strangers: Vec<Tid>,
     /// The daemon was asked to keep what is sent to this task.
     is_frozen: bool,
 }
 
 impl Moving {
     fn to(successor: Tid) -> Self {
-        Self { successor, told: BTreeMap::new(), strangers: Vec::new(), is_frozen: false }
+        Self { successor, told: BTreeMap::new(), is_frozen: false }
     }
 
     /// Whether routes to a task may be opened.
@@ -94,9 +92,9 @@ impl Moving {
         self.is_frozen
     }
 
-    /// A task is to be told to leave; whether it was not told before, and has to know.
+    /// A task is to be told to leave; whether it was not told before.
     pub(super) fn note_told(&mut self, tid: Tid) -> bool {
-        let is_new = !self.strangers.contains(&tid) && !self.told.contains_key(&tid);
+        let is_new = !self.told.contains_key(&tid);
         if is_new {
             self.told.insert(tid, false);
         }
@@ -113,7 +111,6 @@ impl Moving {
     /// It has ended.
     pub(super) fn forget(&mut self, tid: Tid) {
         self.told.remove(&tid);
-        self.strangers.retain(|&stranger| stranger != tid);
     }
 }
 
@@ -226,25 +223,12 @@ impl Engine {
         self.withdraw();
     }
 
-    /// A neighbour has been introduced: whether it may know now that this task has mapped its memory.
-    pub(super) fn may_be_known(&mut self, tid: Tid) -> bool {
-        let Some(moving) = &mut self.moving else { return true };
-        moving.strangers.push(tid);
-        false
-    }
-
-    /// The neighbour may open a ring to this task.
-    pub(super) fn make_known(&mut self, dst: Tid) {
-        let header = xdr_header(Tcx::Known.tag(), CONTEXT_TC, 0);
-        self.inbox.deferred.push_back(Message { src: self.tid(), dst, header, body: Body::new() });
-    }
-
     /// The move is off.
     fn stay(&mut self) {
         let Some(moving) = self.moving.take() else { return };
         self.return_to(moving.told.into_keys());
-        for tid in moving.strangers {
-            self.make_known(tid);
+        for tid in self.neighbours.told(false) {
+            self.accept_ring_of(tid);
         }
     }
 
@@ -436,11 +420,10 @@ mod tests {
     }
 
     #[test]
-    fn each_task_is_told_once_and_strangers_never() {
+    fn each_task_is_told_once() {
         let [one, other] = [Tid::from_raw(0x40001), Tid::from_raw(0x40002)];
         let mut moving = Moving::to(Tid::from_raw(0x80001));
-        moving.strangers.push(other);
-        assert!(moving.note_told(one) && !moving.note_told(one) && !moving.note_told(other));
+        assert!(moving.note_told(one) && !moving.note_told(one));
         moving.note_answer(one);
         moving.note_answer(other);
         assert_eq!(moving.told.into_iter().collect::<Vec<_>>(), [(one, true)]);

@@ -2,8 +2,8 @@
 //!
 //! A task shares its memory when it sends to the same task of its host a second time, or has received from one. The sender asks its
 //! daemon to introduce the two. The daemon sends each the descriptors of the other's memory; each that can map it confirms this to
-//! the other (`Known`). Until then messages go by the daemon; no task waits. Then the sender opens a ring, and sends its place by the
-//! daemon (`Ring`), behind all earlier messages.
+//! the other (`Known`), once it has read to its end the direct route of one that has moved to this host. Until then messages go by the
+//! daemon; no task waits. Then the sender opens a ring, and sends its place by the daemon (`Ring`), behind all earlier messages.
 //!
 //! A sender that leaves the ring writes that into the ring, and sends its next messages by the daemon. A receiver reads all
 //! rings before it handles messages from the daemon. To return to the ring, the sender sends another `Ring`; the receiver, which has
@@ -46,6 +46,8 @@ pub(super) enum RingState {
 pub(super) struct Neighbour {
     pub(super) tid: Tid,
     pub(super) ring_state: RingState,
+    /// It was told that this task has mapped its memory, and may open a ring.
+    is_told: bool,
     memory: Arc<Mapping>,
     bell: OwnedFd,
     reader: Option<Reader>,
@@ -323,7 +325,8 @@ impl Neighbours {
         };
         let Ok(memory) = Mapping::new(segment.as_fd()) else { return false };
         let (ring_state, memory) = (RingState::Unmapped, Arc::new(memory));
-        let neighbour = Neighbour { tid, ring_state, memory, bell, reader: None, is_left: false };
+        let neighbour =
+            Neighbour { tid, ring_state, is_told: false, memory, bell, reader: None, is_left: false };
         self.table.insert(index, neighbour);
         self.asked.remove(&tid);
         self.renew_spinner();

@@ -15,7 +15,7 @@ use pvm_wire::calls::turns::Activity;
 use pvm_wire::codes::{CONTEXT_TC, Tcx};
 use pvm_wire::coscheduling::Sent;
 use pvm_wire::tuned::{RING_TURN, ROOM_NAP, SOCKETS_EVERY};
-use pvm_wire::{Message, MessageHeader, PvmError, Tid};
+use pvm_wire::{Body, Message, MessageHeader, PvmError, Tid};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Instant;
@@ -87,10 +87,13 @@ impl Engine {
         }
         let form = payload.for_shared(header);
         let length = form.len();
-        let may_stay = self.options.route != DONT_ROUTE && self.may_be_direct(dst);
+        let has_route = !matches!(self.peers.get(dst), None | Some(Peer::Refused));
+        let may_stay = self.options.route != DONT_ROUTE && !has_route && self.may_be_direct(dst);
         let stay = may_stay && u32::try_from(length).is_ok();
         let index = match self.neighbours.find(dst) {
             Some(index) if stay && self.neighbours.is_open(index) => index,
+            None if has_route => return Ok(false),
+            // A ring that is open is left before this message goes another way.
             found => match self.open_or_leave_ring(dst, found.is_some(), stay)? {
                 Some(index) => index,
                 None => return Ok(false),
@@ -148,14 +151,10 @@ impl Engine {
         publish_block((outbox, ring, to), form, payload, parcel)
     }
 
-    /// Messages between libraries go by the daemon, and those on a direct route stay there.
+    /// Messages between libraries go by the daemon.
     #[inline]
     fn is_ringable(&self, dst: Tid, header: &MessageHeader) -> bool {
-        dst.is_task()
-            && self.is_near(dst)
-            && dst != self.tid()
-            && header.context != CONTEXT_TC
-            && matches!(self.peers.get(dst), None | Some(Peer::Refused))
+        dst.is_task() && self.is_near(dst) && dst != self.tid() && header.context != CONTEXT_TC
     }
 
     pub(super) fn ask_to_meet(&mut self, dst: Tid) -> Result<()> {
@@ -222,6 +221,16 @@ impl Engine {
         {
             self.report_route_added(tid, front);
         }
+    }
+
+    /// Tells a neighbour once that this task has mapped its memory, so that it may open a ring. Not while this task is to move; nor while
+    /// there is more to read on the direct route of one that has moved to this host, which a ring would overtake.
+    pub(super) fn accept_ring_of(&mut self, dst: Tid) {
+        if self.moving.is_some() || self.peers.inward(dst).is_some() || !self.neighbours.note_told(dst) {
+            return;
+        }
+        let header = xdr_header(Tcx::Known.tag(), CONTEXT_TC, 0);
+        self.inbox.deferred.push_back(Message { src: self.tid(), dst, header, body: Body::new() });
     }
 
     /// A neighbour has ended.
@@ -300,9 +309,8 @@ impl Engine {
                 let tid = Tid::from_raw(reader.int()?);
                 if tid == Tid::MY_DAEMON {
                     self.meet_daemon(&descriptors.unwrap_or_default());
-                } else if self.neighbours.add(tid, descriptors.unwrap_or_default()) && self.may_be_known(tid)
-                {
-                    self.make_known(tid);
+                } else if self.neighbours.add(tid, descriptors.unwrap_or_default()) {
+                    self.accept_ring_of(tid);
                 }
             }
             Tcx::Turns if message.src.is_daemon() => {

@@ -165,11 +165,11 @@ impl Engine {
     /// so the notice of a task's end, and what it sends by the daemon after its route broke, do not overtake.
     pub(super) fn read(&mut self, ready: &Ready) -> Result<()> {
         let messages = if ready.daemon { self.read_daemon()?.1 } else { Vec::new() };
-        if messages.is_empty() {
-            for &tid in &ready.peers {
-                self.read_peer(tid, false);
-            }
-        } else {
+        // Only a read sees a route's end: the second loop reads as many bytes as are there.
+        for &tid in &ready.peers {
+            self.read_peer(tid, false);
+        }
+        if !messages.is_empty() {
             for tid in self.peers.tids() {
                 self.read_peer(tid, true);
             }

@@ -8,9 +8,16 @@ use pvm_wire::Tid;
 const RUNG_MAX: u32 = 8;
 
 impl Neighbours {
-    /// The neighbours.
-    pub(in super::super) fn tids(&self) -> Vec<Tid> {
-        self.table.iter().map(|neighbour| neighbour.tid).collect()
+    /// The neighbours that may open a ring to this task, or those that may not yet.
+    pub(in super::super) fn told(&self, is_told: bool) -> Vec<Tid> {
+        let of = self.table.iter().filter(|neighbour| neighbour.is_told == is_told);
+        of.map(|neighbour| neighbour.tid).collect()
+    }
+
+    /// A neighbour is to be told that it may open a ring; whether it is one, and was not told.
+    pub(in super::super) fn note_told(&mut self, tid: Tid) -> bool {
+        let Some(index) = self.find(tid) else { return false };
+        self.table.get_mut(index).is_some_and(|neighbour| !std::mem::replace(&mut neighbour.is_told, true))
     }
 
     /// Rings that are in use, in either direction.

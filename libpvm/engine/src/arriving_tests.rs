@@ -1,0 +1,186 @@
+//! A task that has moved to this host, and what this one has agreed with it before, over a daemon that is played here.
+
+use super::direct::ALLOW_DIRECT;
+use super::order::mark;
+use super::peers::Peer;
+use super::route::{Arrival, PeerLibrary};
+use super::*;
+use pvm_wire::body::BodyWriter;
+use pvm_wire::calls::tasks::{ListTasks, TaskList, TaskRecord};
+use pvm_wire::calls::{Call as _, Request as _};
+use pvm_wire::codes::{CONTEXT_TC, Tc, Tcx, task_flags};
+use pvm_wire::{Body, HostIndex};
+use rustix::event::{EventfdFlags, eventfd};
+use std::io::Write as _;
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+
+const OWN: Tid = Tid::from_bits(0x4_0001);
+const OTHER: Tid = Tid::from_bits(0x8_0001);
+
+fn numbered(tag: i32) -> Message {
+    let header = MessageHeader { tag, ..MessageHeader::default() };
+    Message { src: OTHER, dst: OWN, header, body: Body::new() }
+}
+
+fn pair() -> (UnixStream, UnixStream) {
+    let (one, other) = UnixStream::pair().unwrap();
+    one.set_nonblocking(true).unwrap();
+    other.set_nonblocking(true).unwrap();
+    (one, other)
+}
+
+/// A task that shares memory, and its daemon's end.
+struct Scene {
+    engine: Engine,
+    daemon: Route,
+    /// What the task has sent by the daemon.
+    sent: Vec<Message>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let (ours, theirs) = pair();
+        let mut engine = Engine::unenrolled(ours.into(), &Settings::default());
+        engine.extension = Some(codes::EXTENSION_VERSION);
+        engine.identity.tid = OWN;
+        engine.options.route = ALLOW_DIRECT;
+        let socket = engine.route.as_ref().map(Route::socket);
+        engine.neighbours = neighbours::Neighbours::offered(OWN, socket, &Settings::default());
+        engine.share();
+        Self { engine, daemon: Route::new(theirs.into(), 1 << 20), sent: Vec::new() }
+    }
+
+    /// The task has left a direct route of the other; the other's end.
+    fn with_left_route() -> (Self, UnixStream) {
+        let mut scene = Self::new();
+        let (end, mut other) = pair();
+        let library = Some(PeerLibrary { same_signature: true });
+        let route = Route::direct(end.into(), 1 << 20, OTHER, None).with_library(library);
+        scene.engine.peers.expect_both_ways(OTHER, true);
+        scene.engine.peers.set(OTHER, Peer::Open(route));
+        other.write_all(&mark(OTHER, OWN, 0).encode(1000)).unwrap();
+        scene.read();
+        assert!(scene.engine.leave_route(OTHER));
+        (scene, other)
+    }
+
+    fn read(&mut self) {
+        assert!(self.engine.read_all_ready().unwrap());
+        self.engine.send_deferred();
+    }
+
+    /// The daemon has a message of the other task.
+    fn deliver(&mut self, message: &Message) {
+        self.daemon.send_descriptors(&message.encode(1000), &[]).unwrap();
+    }
+
+    /// The other lives here now, and the daemon introduces the two.
+    fn arrive(&mut self, memory: &pvm_shm::Outbox) {
+        let host = HostIndex::new(1).unwrap().host_tid();
+        let tell = |tag: Tcx, body: BodyWriter| {
+            let header = xdr_header(tag.tag(), CONTEXT_TC, 0);
+            let message = Message { src: Tid::MY_DAEMON, dst: OWN, header, body: body.finish().into() };
+            message.encode(1000)
+        };
+        let moved = tell(Tcx::Moved, BodyWriter::new().int(OTHER.raw()).int(host.raw()));
+        self.daemon.send_descriptors(&moved, &[]).unwrap();
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
+        let introduced = tell(Tcx::Neighbour, BodyWriter::new().int(OTHER.raw()));
+        self.daemon.send_descriptors(&introduced, &[memory.segment().fd(), bell.as_fd()]).unwrap();
+    }
+
+    /// Sends a number to the other.
+    fn send(&mut self, number: i32) {
+        let mut packed = Packed::new(Encoding::Xdr);
+        packed.pack(&[number]).unwrap();
+        self.engine.send(OTHER, MessageHeader::default(), Payload::Packed(&packed)).unwrap();
+    }
+
+    /// How many messages with this tag the task has sent by the daemon by now.
+    fn count_sent(&mut self, tag: i32) -> usize {
+        while let Ok(Arrival::Some(_)) = self.daemon.read(&mut self.sent) {}
+        self.sent.iter().filter(|message| message.header.tag == tag).count()
+    }
+
+    /// Whether the other was told that this task has mapped its memory, so that it may open a ring.
+    fn is_told(&mut self) -> bool {
+        self.count_sent(Tcx::Known.tag()) > 0
+    }
+
+    fn has_open_ring(&self) -> bool {
+        self.engine.neighbours.reached().any(|tid| tid == OTHER)
+    }
+
+    /// The other has mapped this task's memory, and messages go into the ring.
+    fn open_ring(&mut self) {
+        let header = xdr_header(Tcx::Known.tag(), CONTEXT_TC, 0);
+        self.deliver(&Message { header, ..numbered(0) });
+        self.read();
+        self.send(1);
+        assert!(self.has_open_ring());
+    }
+
+    fn heard(&mut self) -> Vec<i32> {
+        let mut next = || self.engine.receive(Wait::For(Duration::ZERO), &mut |_| true).unwrap();
+        std::iter::from_fn(|| next().map(|message| message.header.tag)).collect()
+    }
+}
+
+#[test]
+fn a_newcomer_opens_no_ring_before_its_route_is_read_to_the_end() {
+    let (mut scene, mut other) = Scene::with_left_route();
+    let memory = pvm_shm::Outbox::new(1 << 20).unwrap();
+    scene.arrive(&memory);
+    scene.deliver(&numbered(2));
+    scene.read();
+    assert!(!scene.is_told(), "what it writes into a ring would overtake what waits for the route's end");
+    other.write_all(&numbered(1).encode(1000)).unwrap();
+    other.shutdown(std::net::Shutdown::Both).unwrap();
+    while scene.engine.read_all_ready().unwrap() {}
+    scene.engine.send_deferred();
+    assert_eq!(scene.heard(), [1, 2]);
+    assert!(scene.is_told());
+}
+
+#[test]
+fn the_end_of_a_route_is_seen_while_messages_come_from_the_daemon() {
+    let (mut scene, other) = Scene::with_left_route();
+    other.shutdown(std::net::Shutdown::Both).unwrap();
+    scene.deliver(&numbered(1));
+    scene.read();
+    assert!(scene.engine.peers.get(OTHER).is_none());
+    assert_eq!(scene.heard(), [1]);
+}
+
+#[test]
+fn a_task_that_was_far_when_the_daemon_was_asked_of_it_is_asked_for_no_route() {
+    let mut scene = Scene::new();
+    scene.send(1);
+    scene.send(2);
+    assert_eq!(scene.count_sent(ListTasks::TAG), 1);
+    let memory = pvm_shm::Outbox::new(1 << 20).unwrap();
+    scene.arrive(&memory);
+    scene.read();
+    scene.open_ring();
+    let question = scene.sent.iter().find(|message| message.header.tag == ListTasks::TAG).unwrap();
+    let (name, flags) = (std::ffi::OsString::new(), task_flags::EXTENDED | task_flags::CONNECTED);
+    let record = TaskRecord { tid: OTHER, parent: 0, host: 0, flags, name, pid: 0 };
+    let body = ListTasks::encode_reply(&TaskList { tasks: vec![record] }).into();
+    scene.deliver(&Message { src: Tid::MY_DAEMON, dst: OWN, header: question.header, body });
+    scene.read();
+    assert_eq!(scene.count_sent(Tc::ConReq.tag()), 0);
+    assert!(scene.engine.peers.get(OTHER).is_none());
+}
+
+#[test]
+fn a_ring_is_left_before_a_message_goes_another_way() {
+    let mut scene = Scene::new();
+    let memory = pvm_shm::Outbox::new(1 << 20).unwrap();
+    scene.arrive(&memory);
+    scene.read();
+    scene.open_ring();
+    scene.engine.route_request(OTHER, false);
+    scene.send(2);
+    assert!(!scene.has_open_ring(), "the next one on the ring would overtake it");
+}
