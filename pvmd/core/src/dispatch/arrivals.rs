@@ -178,6 +178,7 @@ impl Core {
             self.deliver(Source::Daemon, src, attempt.tid, flags, data);
         }
         self.clear_flow(attempt.tid);
+        self.meet_callers(attempt.tid);
         if self.is_here(attempt.tid) {
             let (luggage, _) = arrival.frozen.unwrap_or_default();
             self.subscribe_again(attempt.tid, &luggage, arrival.since);

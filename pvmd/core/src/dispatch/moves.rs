@@ -286,6 +286,7 @@ impl Core {
             self.forward(Source::Daemon, src, attempt.tid, flags, data);
         }
         self.clear_flow(attempt.tid);
+        self.meet_callers(attempt.tid);
         self.look_at_freezing();
     }
 

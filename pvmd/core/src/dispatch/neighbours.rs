@@ -17,11 +17,18 @@ impl Core {
     pub(crate) fn on_share(&mut self, conn: ConnId) {
         let Some(state) = self.tasks.conns.get_mut(&conn) else { return };
         state.shares = true;
-        let (tid, callers) = (state.tid(), std::mem::take(&mut state.callers));
+        if let Some(tid) = state.tid() {
+            self.meet_callers(tid);
+        }
+    }
+
+    /// What a task has lacked may be there now: the tasks that have waited for it meet it.
+    pub(crate) fn meet_callers(&mut self, tid: Tid) {
+        let conn = self.tasks.get(tid).and_then(|task| task.conn);
+        let state = conn.and_then(|conn| self.tasks.conns.get_mut(&conn));
+        let callers = state.map(|state| std::mem::take(&mut state.callers)).unwrap_or_default();
         for caller in callers {
-            if let Some(tid) = tid {
-                self.meet(caller, tid);
-            }
+            self.meet(caller, tid);
         }
     }
 
@@ -49,7 +56,15 @@ impl Core {
         }
     }
 
+    /// Two tasks meet once nothing is kept for either. The notice that the other lives here may be among what is kept, and a library forgets
+    /// its neighbour at such a notice: what that has written into its ring by then would be lost.
     fn meet(&mut self, tid: Tid, other: Tid) {
+        if self.holding.attempt(other).is_some() {
+            return self.call_later(tid, other);
+        }
+        if self.holding.attempt(tid).is_some() {
+            return self.call_later(other, tid);
+        }
         let Some(conn) = self.sharing(tid) else { return };
         let Some(its_conn) = self.sharing(other) else { return self.call_later(tid, other) };
         for (to, its, about, of) in [(tid, conn, other, its_conn), (other, its_conn, tid, conn)] {
