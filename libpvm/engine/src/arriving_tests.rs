@@ -184,3 +184,29 @@ fn a_ring_is_left_before_a_message_goes_another_way() {
     scene.send(2);
     assert!(!scene.has_open_ring(), "the next one on the ring would overtake it");
 }
+
+#[test]
+fn a_message_goes_by_the_daemon_if_the_other_moves_while_its_ring_is_announced() {
+    let mut scene = Scene::new();
+    let memory = pvm_shm::Outbox::new(1 << 20).unwrap();
+    scene.arrive(&memory);
+    scene.read();
+    let header = xdr_header(Tcx::Known.tag(), CONTEXT_TC, 0);
+    scene.deliver(&Message { header, ..numbered(0) });
+    scene.read();
+    // The daemon is slow: nothing more can be written, and the other's word that it is about to move has come.
+    let (ours, theirs) = (scene.engine.route.as_ref().unwrap().socket(), scene.daemon.socket());
+    for length in [4096, 1] {
+        while rustix::io::write(&ours, &vec![0; length]).is_ok() {}
+    }
+    let (header, leave) = (xdr_header(Tcx::Leave.tag(), CONTEXT_TC, 0), BodyWriter::new().int(0));
+    scene.deliver(&Message { header, body: leave.finish().into(), ..numbered(0) });
+    std::thread::scope(|scope| {
+        let sending = scope.spawn(|| scene.send(1));
+        while !sending.is_finished() {
+            std::thread::sleep(Duration::from_millis(20));
+            while rustix::io::read(&theirs, &mut [0; 4096]).is_ok() {}
+        }
+    });
+    assert!(!scene.has_open_ring());
+}

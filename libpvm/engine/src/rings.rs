@@ -87,17 +87,18 @@ impl Engine {
         }
         let form = payload.for_shared(header);
         let length = form.len();
-        let has_route = !matches!(self.peers.get(dst), None | Some(Peer::Refused));
-        let may_stay = self.options.route != DONT_ROUTE && !has_route && self.may_be_direct(dst);
-        let stay = may_stay && u32::try_from(length).is_ok();
+        let fits = u32::try_from(length).is_ok();
         let index = match self.neighbours.find(dst) {
-            Some(index) if stay && self.neighbours.is_open(index) => index,
-            None if has_route => return Ok(false),
+            Some(index) if fits && self.may_use_ring(dst) && self.neighbours.is_open(index) => index,
             // A ring that is open is left before this message goes another way.
-            found => match self.open_or_leave_ring(dst, found.is_some(), stay)? {
+            Some(_) => match self.open_or_leave_ring(dst, fits)? {
                 Some(index) => index,
                 None => return Ok(false),
             },
+            None => {
+                self.consider_meeting(dst)?;
+                return Ok(false);
+            }
         };
         self.publish(index, &form, payload, parcel).map_err(|error| {
             Error::new(PvmError::NoMem, format!("a message of {length} bytes is not sent: {error}"))
@@ -116,17 +117,33 @@ impl Engine {
         }
     }
 
+    /// Whether messages go to a task by a direct route, or will soon.
+    #[inline]
+    fn has_route(&self, dst: Tid) -> bool {
+        !matches!(self.peers.get(dst), None | Some(Peer::Refused))
+    }
+
+    /// Whether messages may go on a ring to a neighbour. That changes with whatever comes from the daemon.
+    #[inline]
+    fn may_use_ring(&self, dst: Tid) -> bool {
+        self.options.route != DONT_ROUTE && !self.has_route(dst) && self.may_be_direct(dst)
+    }
+
+    /// A message goes to a task of this host that is no neighbour: asks to meet it if that is worth while.
+    #[cold]
+    fn consider_meeting(&mut self, dst: Tid) -> Result<()> {
+        if !self.has_route(dst) && self.may_be_direct(dst) && self.neighbours.count_sent(dst) {
+            self.share();
+            self.ask_to_meet(dst)?;
+        }
+        Ok(())
+    }
+
     /// Opens the ring to a neighbour as soon as there is room, or leaves it; the neighbour's index, if messages go on the ring.
     #[cold]
-    fn open_or_leave_ring(&mut self, dst: Tid, is_neighbour: bool, stay: bool) -> Result<Option<usize>> {
-        if !is_neighbour {
-            if self.may_be_direct(dst) && self.neighbours.count_sent(dst) {
-                self.share();
-                self.ask_to_meet(dst)?;
-            }
-            return Ok(None);
-        }
+    fn open_or_leave_ring(&mut self, dst: Tid, fits: bool) -> Result<Option<usize>> {
         self.wait_for_room()?;
+        let stay = fits && self.may_use_ring(dst);
         if !self.set_ring_use(dst, stay)? {
             return Ok(None);
         }
@@ -211,7 +228,9 @@ impl Engine {
             None => BodyWriter::new().finish(),
         };
         self.send_by_daemon(dst, xdr_header(Tcx::Ring.tag(), CONTEXT_TC, 0), Payload::Parts(&[&body]))?;
-        Ok(true)
+        // While the socket was full the neighbour may have said that it is about to move: then the ring was left again.
+        let state = self.neighbours.find(dst).and_then(|index| self.neighbours.ring_state(index));
+        Ok(matches!(state, Some((_, RingState::Open(_), _))))
     }
 
     /// To a program that has asked for direct routes, a ring is one.
