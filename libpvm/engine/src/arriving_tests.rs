@@ -154,7 +154,7 @@ fn the_end_of_a_route_is_seen_while_messages_come_from_the_daemon() {
 }
 
 #[test]
-fn a_task_that_was_far_when_the_daemon_was_asked_of_it_is_asked_for_no_route() {
+fn a_late_answer_about_a_library_opens_no_route_to_a_task_that_has_come_to_this_host() {
     let mut scene = Scene::new();
     scene.send(1);
     scene.send(2);
