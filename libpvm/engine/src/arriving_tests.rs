@@ -65,6 +65,14 @@ impl Scene {
         (scene, other)
     }
 
+    /// The other has come, and the two know each other.
+    fn with_newcomer() -> Self {
+        let mut scene = Self::new();
+        scene.arrive();
+        scene.read();
+        scene
+    }
+
     fn read(&mut self) {
         assert!(self.engine.read_all_ready().unwrap());
         self.engine.send_deferred();
@@ -76,7 +84,8 @@ impl Scene {
     }
 
     /// The other lives here now, and the daemon introduces the two.
-    fn arrive(&mut self, memory: &pvm_shm::Outbox) {
+    fn arrive(&mut self) {
+        let memory = pvm_shm::Outbox::new(1 << 20).unwrap();
         let host = HostIndex::new(1).unwrap().host_tid();
         let tell = |tag: Tcx, body: BodyWriter| {
             let header = xdr_header(tag.tag(), CONTEXT_TC, 0);
@@ -112,11 +121,16 @@ impl Scene {
         self.engine.neighbours.reached().any(|tid| tid == OTHER)
     }
 
-    /// The other has mapped this task's memory, and messages go into the ring.
-    fn open_ring(&mut self) {
+    /// The other has mapped this task's memory.
+    fn hear_known(&mut self) {
         let header = xdr_header(Tcx::Known.tag(), CONTEXT_TC, 0);
         self.deliver(&Message { header, ..numbered(0) });
         self.read();
+    }
+
+    /// The same, and messages go into the ring.
+    fn open_ring(&mut self) {
+        self.hear_known();
         self.send(1);
         assert!(self.has_open_ring());
     }
@@ -130,8 +144,7 @@ impl Scene {
 #[test]
 fn a_newcomer_opens_no_ring_before_its_route_is_read_to_the_end() {
     let (mut scene, mut other) = Scene::with_left_route();
-    let memory = pvm_shm::Outbox::new(1 << 20).unwrap();
-    scene.arrive(&memory);
+    scene.arrive();
     scene.deliver(&numbered(2));
     scene.read();
     assert!(!scene.is_told(), "what it writes into a ring would overtake what waits for the route's end");
@@ -159,8 +172,7 @@ fn a_late_answer_about_a_library_opens_no_route_to_a_task_that_has_come_to_this_
     scene.send(1);
     scene.send(2);
     assert_eq!(scene.count_sent(ListTasks::TAG), 1);
-    let memory = pvm_shm::Outbox::new(1 << 20).unwrap();
-    scene.arrive(&memory);
+    scene.arrive();
     scene.read();
     scene.open_ring();
     let question = scene.sent.iter().find(|message| message.header.tag == ListTasks::TAG).unwrap();
@@ -175,10 +187,7 @@ fn a_late_answer_about_a_library_opens_no_route_to_a_task_that_has_come_to_this_
 
 #[test]
 fn a_ring_is_left_before_a_message_goes_another_way() {
-    let mut scene = Scene::new();
-    let memory = pvm_shm::Outbox::new(1 << 20).unwrap();
-    scene.arrive(&memory);
-    scene.read();
+    let mut scene = Scene::with_newcomer();
     scene.open_ring();
     scene.engine.route_request(OTHER, false);
     scene.send(2);
@@ -187,13 +196,8 @@ fn a_ring_is_left_before_a_message_goes_another_way() {
 
 #[test]
 fn a_message_goes_by_the_daemon_if_the_other_moves_while_its_ring_is_announced() {
-    let mut scene = Scene::new();
-    let memory = pvm_shm::Outbox::new(1 << 20).unwrap();
-    scene.arrive(&memory);
-    scene.read();
-    let header = xdr_header(Tcx::Known.tag(), CONTEXT_TC, 0);
-    scene.deliver(&Message { header, ..numbered(0) });
-    scene.read();
+    let mut scene = Scene::with_newcomer();
+    scene.hear_known();
     // The daemon is slow: nothing more can be written, and the other's word that it is about to move has come.
     let (ours, theirs) = (scene.engine.route.as_ref().unwrap().socket(), scene.daemon.socket());
     for length in [4096, 1] {

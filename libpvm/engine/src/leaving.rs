@@ -146,7 +146,7 @@ impl Engine {
             }
         }
         // The others open no rings.
-        for tid in self.neighbours.told(true) {
+        for tid in self.neighbours.told() {
             self.tell_to_leave(tid);
             self.leave_ring(tid);
         }

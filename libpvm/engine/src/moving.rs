@@ -227,7 +227,7 @@ impl Engine {
     fn stay(&mut self) {
         let Some(moving) = self.moving.take() else { return };
         self.return_to(moving.told.into_keys());
-        for tid in self.neighbours.told(false) {
+        for tid in self.neighbours.tids() {
             self.accept_ring_of(tid);
         }
     }

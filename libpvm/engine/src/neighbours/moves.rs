@@ -8,10 +8,15 @@ use pvm_wire::Tid;
 const RUNG_MAX: u32 = 8;
 
 impl Neighbours {
-    /// The neighbours that may open a ring to this task, or those that may not yet.
-    pub(in super::super) fn told(&self, is_told: bool) -> Vec<Tid> {
-        let of = self.table.iter().filter(|neighbour| neighbour.is_told == is_told);
-        of.map(|neighbour| neighbour.tid).collect()
+    /// The neighbours.
+    pub(in super::super) fn tids(&self) -> Vec<Tid> {
+        self.table.iter().map(|neighbour| neighbour.tid).collect()
+    }
+
+    /// Those that may open a ring to this task.
+    pub(in super::super) fn told(&self) -> Vec<Tid> {
+        let told = self.table.iter().filter(|neighbour| neighbour.is_told);
+        told.map(|neighbour| neighbour.tid).collect()
     }
 
     /// A neighbour is to be told that it may open a ring; whether it is one, and was not told.
