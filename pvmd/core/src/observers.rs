@@ -124,7 +124,10 @@ impl Observers {
 
     /// A task of another host lives on a third one now.
     pub fn moved(&mut self, tid: Tid, to: HostIndex) {
-        if let Some((_, name)) = self.early.remove(&tid).filter(|(host, _)| *host == to) {
+        // A report of where it has moved from there may have come, too.
+        if self.early.get(&tid).is_some_and(|(host, _)| *host == to)
+            && let Some((_, name)) = self.early.remove(&tid)
+        {
             self.known.insert(tid, name);
         }
     }
@@ -223,6 +226,20 @@ mod tests {
 
     fn reports(out: Effects) -> usize {
         out.into_iter().filter(|effect| matches!(effect, Effect::Send { to: OBSERVER, .. })).count()
+    }
+
+    /// A task moves twice. Both hosts to which it has come report it before the master's word of its moves comes.
+    #[test]
+    fn a_task_that_has_moved_twice_is_known() {
+        let (mut observers, mut out) = (Observers::default(), Effects::default());
+        let [first, second] = [3, 4].map(|index| HostIndex::new(index).unwrap());
+        observers.add(OBSERVER, IncidentRequest { every_end: false }, &mut out);
+        for host in [first, second] {
+            observers.on_tasks_running(host, vec![(FAR, "far".to_owned())], &Places::default());
+        }
+        observers.moved(FAR, first);
+        observers.moved(FAR, second);
+        assert_eq!(observers.counts(), (1, 0, 1));
     }
 
     #[test]

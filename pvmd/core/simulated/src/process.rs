@@ -9,7 +9,7 @@ use pvm_wire::encoding::XDR_WORD;
 use pvm_wire::message::Assembled;
 use pvm_wire::{FragmentHeader, HostIndex, Message, MessageHeader, Reassembler, Tid};
 use pvmd_core::event::{ConnId, Cookie, Work};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// Names a process in the whole machine.
@@ -67,6 +67,8 @@ pub struct Process {
     pub dead: bool,
     /// As a task that moves, or that is to take the place of one.
     pub moving: Moving,
+    /// The tasks that it shares memory with.
+    pub(crate) neighbours: BTreeSet<Tid>,
     pub(crate) pid: i32,
     /// Written to the daemon and not read by it.
     pub(crate) out: VecDeque<(FragmentHeader, Bytes)>,
@@ -101,6 +103,7 @@ impl Process {
             leaving: false,
             dead: false,
             moving: Moving::No,
+            neighbours: BTreeSet::new(),
             pid,
             out: VecDeque::new(),
             inbox: VecDeque::new(),

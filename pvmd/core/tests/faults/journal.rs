@@ -107,6 +107,8 @@ pub enum Asked {
 
 #[derive(Debug, Default)]
 pub struct Journal {
+    /// Whether tasks share memory with others of their host.
+    pub shares: bool,
     pub faults: Vec<String>,
     /// Messages sent and received, per sender and receiver.
     sent: BTreeMap<(Tid, Tid), u32>,
@@ -133,6 +135,10 @@ pub struct Journal {
 }
 
 impl Journal {
+    pub fn new(shares: bool) -> Self {
+        Self { shares, ..Self::default() }
+    }
+
     pub fn fault(&mut self, what: String) {
         self.faults.push(what);
     }

@@ -71,8 +71,12 @@ fn report(plan: &Plan, reason: &str) {
     println!("seed {} fails:\n  {reason}", plan.seed);
     let (short, reason) = shrink::shorten(plan, reason);
     println!("shortened to {} operations, which fail so:\n  {reason}", short.ops.len());
-    let Plan { seed, hosts, turns, deputies, width, watched_max, ops } = short;
+    let Plan { seed, hosts, turns, shares, deputies, width, watched_max, ref ops } = short;
     match (deputies, turns) {
+        _ if shares => {
+            let rest = Plan { ops: Vec::new(), ..short };
+            println!("attempt_plan(&Plan {{ ops: {ops:?}.to_vec(), ..{rest:?} }});");
+        }
         _ if width.is_some() || watched_max < 256 => {
             println!(
                 "check_large({seed}, {hosts}, {turns}, {deputies}, {width:?}, {watched_max}, &{ops:?});"

@@ -11,6 +11,7 @@ use pvm_wire::calls::mailbox::{Flags, Get, Put};
 use pvm_wire::calls::moves::{Movable, Move};
 use pvm_wire::calls::nested::Nested;
 use pvm_wire::calls::notify::NotifyRequest;
+use pvm_wire::calls::sharing::Meet;
 use pvm_wire::calls::spawn::CancelBatch;
 use pvm_wire::calls::state::IncidentRequest;
 use pvm_wire::calls::tasks::{Context, ListTasks, Multicast, SendSignal, TaskStatus};
@@ -117,6 +118,9 @@ fn operate_task(world: &mut World, op: Op) {
         Op::Send(_, to, count, size) => {
             let Some(&to) = pick(&tasks, to) else { return };
             let dst = world.processes[&to].tid.unwrap_or(Tid::NONE);
+            if world.tasks.shares && world.processes[&to].host == own {
+                world.say(id, &Meet { other: dst }.message(0));
+            }
             for _ in 0..count {
                 let body = world.tasks.next_body(tid, dst, size as usize);
                 world.say(id, &message(dst, 0, USER, body));

@@ -133,6 +133,8 @@ pub struct Plan {
     pub hosts: u32,
     /// Whether teams take turns on its hosts.
     pub turns: bool,
+    /// Whether its tasks share memory with others of their host.
+    pub shares: bool,
     /// Most hosts that hold the master's state.
     pub deputies: usize,
     /// Daemons that a host starts at a time; `None`: all hosts are on the master's.
@@ -148,6 +150,7 @@ impl Plan {
         let mut random = Random::new(seed ^ 0x5eed);
         let hosts = 1 + random.below(5) as u32;
         let turns = seed % 2 == 1;
+        let shares = seed % 4 > 1;
         let deputies = [1, 3, 3, 5][(seed / 2 % 4) as usize];
         let width = [None, Some(1), Some(2), None][(seed / 8 % 4) as usize];
         let watched_max = [256, 2, 3, 256][(seed / 32 % 4) as usize];
@@ -167,7 +170,7 @@ impl Plan {
             1 => Op::Halt(0),
             _ => Op::Wait(1),
         });
-        Self { seed, hosts, turns, deputies, width, watched_max, ops }
+        Self { seed, hosts, turns, shares, deputies, width, watched_max, ops }
     }
 }
 

@@ -24,7 +24,8 @@ pub fn check_large(
     watched_max: usize,
     ops: &[Op],
 ) {
-    attempt_plan(&Plan { seed, hosts, turns, deputies, width, watched_max, ops: ops.to_vec() });
+    let ops = ops.to_vec();
+    attempt_plan(&Plan { seed, hosts, turns, shares: false, deputies, width, watched_max, ops });
 }
 
 pub fn attempt_plan(plan: &Plan) {
@@ -382,8 +383,7 @@ fn batches_of_a_host_that_is_out_are_not_opened_while_its_vote_is_needed() {
         Op::Cut(38910, 65110, 2900),
         Op::Spawn(11621, 4, 0),
     ];
-    let (ops, width) = (ops.to_vec(), None);
-    attempt_plan(&Plan { seed: 5282, hosts: 4, turns: false, deputies: 3, width, watched_max: 2, ops });
+    check_large(5282, 4, false, 3, None, 2, &ops);
 }
 
 #[test]
@@ -415,8 +415,7 @@ fn a_parallel_jobs_group_ends_with_its_tasks() {
         Op::Sleep(3929, 38757),
         Op::Wait(1_500_000),
     ];
-    let (ops, width) = (ops.to_vec(), Some(2));
-    attempt_plan(&Plan { seed: 2033, hosts: 1, turns: true, deputies: 1, width, watched_max: 256, ops });
+    check_large(2033, 1, true, 1, Some(2), 256, &ops);
 }
 
 #[test]

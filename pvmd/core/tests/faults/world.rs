@@ -3,8 +3,9 @@
 use crate::journal::{Asked, Journal};
 use crate::plan::Plan;
 use pvm_wire::body::BodyReader;
-use pvm_wire::calls::Call;
 use pvm_wire::calls::hosts::Config;
+use pvm_wire::calls::sharing::{Meet, Share};
+use pvm_wire::calls::{Call, Request};
 use pvm_wire::codes::{CONTEXT_TM, Tm, Tmx};
 use pvm_wire::spawn::split_entry;
 use pvm_wire::{Message, Tid, group};
@@ -24,7 +25,7 @@ pub const NOTICE: i32 = 7;
 pub type World = Machine<Journal>;
 
 /// A master whose hostfile names `hosts − 1` more.
-pub fn new(&Plan { seed, hosts, turns, deputies, width, watched_max, .. }: &Plan) -> World {
+pub fn new(&Plan { seed, hosts, turns, shares, deputies, width, watched_max, .. }: &Plan) -> World {
     let capabilities = [1000].into_iter().chain((2..=hosts).map(|n| 1000 * (n % 3 + 1))).collect();
     let traced = std::env::var_os("PVM_SIM_TRACE").is_some();
     // In some machines links are left and made again all the time.
@@ -42,7 +43,7 @@ pub fn new(&Plan { seed, hosts, turns, deputies, width, watched_max, .. }: &Plan
         fails: true,
         traced,
     };
-    Machine::new(setup, Journal::default())
+    Machine::new(setup, Journal::new(shares))
 }
 
 impl Tasks for Journal {
@@ -75,13 +76,16 @@ impl Tasks for Journal {
     }
 
     fn succeeded(world: &mut World, old: ProcId, new: ProcId) {
+        share(world, new);
+        meet_all(world, new);
         if world.tasks.queued_processes.contains(&old) {
             employ(world, new);
         }
     }
 
-    fn enrolled(world: &mut World, _: ProcId, tid: Tid) {
+    fn enrolled(world: &mut World, id: ProcId, tid: Tid) {
         world.tasks.tids.insert(tid);
+        share(world, id);
     }
 
     fn heard(world: &mut World, id: ProcId, tid: Tid, heard: &Message) {
@@ -108,6 +112,25 @@ impl Tasks for Journal {
         } else if tag > NOTIFY && context == 0 {
             journal.told(tid, tag, &heard.body);
         }
+    }
+}
+
+/// A task offers to share memory with others of its host.
+fn share(world: &mut World, id: ProcId) {
+    if world.tasks.shares {
+        world.say(id, &Share {}.message(0));
+    }
+}
+
+/// A task that has come to a host writes to the others there.
+fn meet_all(world: &mut World, id: ProcId) {
+    if !world.tasks.shares {
+        return;
+    }
+    let host = world.processes[&id].host;
+    let others = world.processes.iter().filter(|&(&other, process)| other != id && process.host == host);
+    for other in others.filter_map(|(_, process)| process.tid).collect::<Vec<_>>() {
+        world.say(id, &Meet { other }.message(0));
     }
 }
 

@@ -6,7 +6,7 @@ use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::calls::moves::{Arrive, Freeze};
 use pvm_wire::calls::{Call, Request};
 use pvm_wire::codes::{CONTEXT_TC, CONTEXT_TM, Tcx, Tmx};
-use pvm_wire::{Message, Reassembler, Tid};
+use pvm_wire::{HostIndex, Message, Reassembler, Tid};
 
 impl<T: Tasks> Machine<T> {
     /// What a process hears about its move; `false` if it is something else.
@@ -20,7 +20,11 @@ impl<T: Tasks> Machine<T> {
                     self.go_if_possible(id);
                 }
                 Some(Tcx::Stay) => self.set_moving(id, Moving::No),
-                Some(Tcx::Moved) => {}
+                Some(Tcx::Moved) => {
+                    let (tid, host) = (reader.int().unwrap_or(0), reader.int().unwrap_or(0));
+                    self.note_place(id, Tid::from_raw(tid), Tid::from_raw(host).host());
+                }
+                Some(Tcx::Neighbour) => self.note_neighbour(id, Tid::from_raw(reader.int().unwrap_or(0))),
                 Some(Tcx::Luggage) => self.unpack(id, reader.int().unwrap_or(0)),
                 _ => return false,
             }
@@ -39,6 +43,21 @@ impl<T: Tasks> Machine<T> {
             _ => return false,
         }
         true
+    }
+
+    fn note_neighbour(&mut self, id: ProcId, neighbour: Tid) {
+        if let Some(process) = self.processes.get_mut(&id) {
+            process.neighbours.insert(neighbour);
+        }
+    }
+
+    /// A task has moved: a library forgets it as a neighbour, and with it what it has written in shared memory.
+    fn note_place(&mut self, id: ProcId, tid: Tid, host: Option<HostIndex>) {
+        let Some(process) = self.processes.get_mut(&id) else { return };
+        if process.neighbours.remove(&tid) && host == Some(process.host) {
+            let text = format!("{:?} has met {tid} before it hears that this has come", process.tid);
+            self.fault(text);
+        }
     }
 
     fn set_moving(&mut self, id: ProcId, moving: Moving) {
