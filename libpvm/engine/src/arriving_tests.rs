@@ -51,8 +51,8 @@ impl Scene {
         Self { engine, daemon: Route::new(theirs.into(), 1 << 20), sent: Vec::new() }
     }
 
-    /// The task has left a direct route of the other; the other's end.
-    fn with_left_route() -> (Self, UnixStream) {
+    /// The two have a direct route; the other's end.
+    fn with_route() -> (Self, UnixStream) {
         let mut scene = Self::new();
         let (end, mut other) = pair();
         let library = Some(PeerLibrary { same_signature: true });
@@ -61,8 +61,36 @@ impl Scene {
         scene.engine.peers.set(OTHER, Peer::Open(route));
         other.write_all(&mark(OTHER, OWN, 0).encode(1000)).unwrap();
         scene.read();
+        (scene, other)
+    }
+
+    /// The same, and the task has left it.
+    fn with_left_route() -> (Self, UnixStream) {
+        let (mut scene, other) = Self::with_route();
         assert!(scene.engine.leave_route(OTHER));
         (scene, other)
+    }
+
+    /// The same, but the route is broken. The other has sent the second message by the daemon; whether the first was lost is not known here.
+    fn with_broken_route() -> Self {
+        let (mut scene, other) = Self::with_route();
+        scene.send(1);
+        scene.deliver(&numbered(2));
+        scene.read();
+        // The system resets a connection on which something was not read.
+        drop(other);
+        scene.read();
+        assert!(scene.engine.peers.get(OTHER).is_none());
+        assert_eq!((scene.heard(), scene.count_sent(Tcx::RouteLost.tag())), (vec![], 1));
+        assert!(!scene.engine.may_be_direct(OTHER), "on another route its messages would lose their order");
+        scene
+    }
+
+    /// The other has said something about the route.
+    fn hear_of_route(&mut self, body: BodyWriter) {
+        let header = xdr_header(Tcx::RouteLost.tag(), CONTEXT_TC, 0);
+        self.deliver(&Message { header, body: body.finish().into(), ..numbered(0) });
+        self.read();
     }
 
     /// The other has come, and the two know each other.
@@ -164,6 +192,38 @@ fn the_end_of_a_route_is_seen_while_messages_come_from_the_daemon() {
     scene.read();
     assert!(scene.engine.peers.get(OTHER).is_none());
     assert_eq!(scene.heard(), [1]);
+}
+
+#[test]
+fn what_may_have_been_sent_behind_lost_messages_is_dropped_when_the_task_has_ended() {
+    let mut scene = Scene::with_broken_route();
+    let (header, body) =
+        (xdr_header(Tc::TaskExit.tag(), CONTEXT_TC, 0), BodyWriter::new().int(OTHER.raw()).finish());
+    scene.deliver(&Message { src: Tid::MY_DAEMON, dst: OWN, header, body: body.into() });
+    scene.read();
+    assert_eq!(scene.heard(), []);
+    assert!(scene.engine.may_be_direct(OTHER));
+}
+
+#[test]
+fn it_comes_when_the_other_says_that_it_has_lost_the_route() {
+    let mut scene = Scene::with_broken_route();
+    scene.hear_of_route(BodyWriter::new());
+    assert_eq!((scene.heard(), scene.count_sent(Tcx::RouteLost.tag())), (vec![2], 2), "it is answered");
+    let mut scene = Scene::with_broken_route();
+    scene.hear_of_route(BodyWriter::new().int(1));
+    assert_eq!((scene.heard(), scene.count_sent(Tcx::RouteLost.tag())), (vec![2], 1), "answers are not");
+    assert!(scene.engine.may_be_direct(OTHER));
+}
+
+#[test]
+fn a_route_that_the_other_has_lost_is_read_and_forgotten() {
+    let (mut scene, mut other) = Scene::with_route();
+    other.write_all(&numbered(1).encode(1000)).unwrap();
+    scene.deliver(&numbered(2));
+    scene.hear_of_route(BodyWriter::new());
+    assert_eq!((scene.heard(), scene.count_sent(Tcx::RouteLost.tag())), (vec![1, 2], 1));
+    assert!(scene.engine.peers.get(OTHER).is_none() && scene.engine.may_be_direct(OTHER));
 }
 
 #[test]

@@ -19,8 +19,8 @@ use crate::Result;
 use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
 use pvm_wire::calls::notify::NotifyRequest;
 use pvm_wire::calls::sharing::Meet;
-use pvm_wire::codes::{CONTEXT_TC, EXTENSION_MAGIC, EXTENSION_VERSION, TASK_PROTOCOL, Tc, Tcx, notify};
-use pvm_wire::{Body, Message, MessageHeader, Tid};
+use pvm_wire::codes::{CONTEXT_TC, EXTENSION_MAGIC, EXTENSION_VERSION, TASK_PROTOCOL, Tc, notify};
+use pvm_wire::{Message, MessageHeader, Tid};
 use rustix::io::Errno;
 use std::net::Ipv4Addr;
 use std::os::fd::AsRawFd;
@@ -391,22 +391,15 @@ impl Engine {
         }
     }
 
-    /// A route is broken: takes the messages that have arrived on it, and forgets it. The other end may not notice by itself.
-    pub(super) fn lose_route(&mut self, tid: Tid) {
-        let is_marked = self.peers.route(tid).is_some_and(Route::is_marked);
-        self.read_route(tid, true);
-        self.forget_route(tid);
-        if is_marked {
-            let header = xdr_header(Tcx::RouteLost.tag(), CONTEXT_TC, 0);
-            let message = Message { src: self.tid(), dst: tid, header, body: Body::new() };
-            self.inbox.deferred.push_back(message);
-        }
-    }
-
     /// Forgets a route that has ended, or will not open; the next message goes by the daemon, or on a new one.
     pub(super) fn forget_route(&mut self, tid: Tid) {
         let was_open = self.peers.inward(tid).is_some();
         let passed = self.peers.remove(tid);
+        self.follow_end(tid, was_open, passed);
+    }
+
+    /// A route is there no more; these messages need not wait any longer.
+    pub(super) fn follow_end(&mut self, tid: Tid, was_open: bool, passed: Vec<Message>) {
         for message in passed {
             self.take(message);
         }

@@ -169,6 +169,16 @@ impl Engine {
         }
     }
 
+    /// A route has ended. If this task is to move, it stays until the other host has taken what was sent there.
+    pub(super) fn note_unacknowledged(&mut self, tid: Tid) {
+        let is_far = !self.is_near(tid);
+        if let (Some(moving), Some(route)) = (&mut self.moving, self.peers.inward(tid))
+            && is_far
+        {
+            moving.note_unacknowledged(route.socket());
+        }
+    }
+
     /// Before something goes to a task by the daemons: waits until it has read all on a route that was closed here.
     pub(super) fn wait_for_reader(&mut self, dst: Tid) -> Result<()> {
         while self.moving.is_some()

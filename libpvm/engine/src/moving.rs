@@ -8,6 +8,7 @@
 
 use super::direct::DONT_ROUTE;
 use super::luggage::{Cutter, Luggage, Part};
+use super::route_ends::are_acknowledged_in_time;
 use super::{Engine, Payload, xdr_header};
 use crate::{Error, Result};
 use pvm_wire::body::{BodyError, BodyReader};
@@ -18,6 +19,8 @@ use pvm_wire::{Message, PvmError, Tid};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Write as _;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Least length in bytes of a program's state that is sent on a direct route. Shorter states are sent by the daemons.
@@ -71,13 +74,15 @@ pub(super) struct Moving {
     successor: Tid,
     /// The tasks that were told to leave, and whether each has answered.
     told: BTreeMap<Tid, bool>,
+    /// The sockets of routes that have ended, of which other hosts may not have taken all that was sent there.
+    unacknowledged: Vec<Arc<OwnedFd>>,
     /// The daemon was asked to keep what is sent to this task.
     is_frozen: bool,
 }
 
 impl Moving {
     fn to(successor: Tid) -> Self {
-        Self { successor, told: BTreeMap::new(), is_frozen: false }
+        Self { successor, told: BTreeMap::new(), unacknowledged: Vec::new(), is_frozen: false }
     }
 
     /// Whether routes to a task may be opened.
@@ -90,6 +95,11 @@ impl Moving {
     #[inline]
     pub(super) fn is_frozen(&self) -> bool {
         self.is_frozen
+    }
+
+    /// A route to another host has ended.
+    pub(super) fn note_unacknowledged(&mut self, socket: Arc<OwnedFd>) {
+        self.unacknowledged.push(socket);
     }
 
     /// A task is to be told to leave; whether it was not told before.
@@ -336,6 +346,11 @@ impl Engine {
         let by_route = self.peers.route(successor).is_some();
         for (part, bytes) in [(Part::Program, &luggage.program), (Part::Interface, &luggage.interface)] {
             self.send_part((successor, by_route), &mut cutter, (part, bytes), false)?;
+        }
+        // Its host may be lost when this task has left it, and what the system has to send there with it.
+        let unacknowledged = self.moving.as_mut().map(|moving| std::mem::take(&mut moving.unacknowledged));
+        if !are_acknowledged_in_time(&unacknowledged.unwrap_or_default()) {
+            return Err(Error::new(PvmError::SysErr, "another host has not taken what was sent to it"));
         }
         self.close_gates();
         self.flush_trace();

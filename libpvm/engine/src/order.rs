@@ -35,6 +35,9 @@ enum State {
     Open { come: u32 },
     /// Marked messages that have not come.
     Marked { missing: u32 },
+    /// The route is broken: what was sent on it last may be lost, and with it the marks of messages by the daemons. Marked messages that have not
+    /// come; others wait for the sender's word.
+    Broken { missing: u32 },
     /// Nothing more comes on the route. Marked messages that have not come.
     Ended { missing: u32 },
 }
@@ -86,9 +89,19 @@ impl Order {
         self.state == State::Ended { missing: 0 } && self.late.is_empty()
     }
 
-    /// Whether the route has ended, and messages are still missing that were sent before its end. Another route would lose their order.
+    /// Whether the route is broken, and the sender has not said that it knows.
+    pub(super) fn is_broken(&self) -> bool {
+        matches!(self.state, State::Broken { .. })
+    }
+
+    /// Whether the sender marks all messages by the daemons.
+    pub(super) fn marks_all(&self) -> bool {
+        self.marks_all
+    }
+
+    /// Whether messages are still missing of a route that has ended, or is broken. Another route would lose their order.
     pub(super) fn is_ending(&self) -> bool {
-        matches!(self.state, State::Ended { .. }) && !self.is_over()
+        self.is_broken() || matches!(self.state, State::Ended { .. }) && !self.is_over()
     }
 
     /// Whether nothing waits now.
@@ -107,12 +120,16 @@ impl Order {
             return passed.push(message);
         }
         match &mut self.state {
-            State::Marked { missing: 0 } | State::Open { .. } if self.marks_all => {
+            State::Marked { missing: 0 } | State::Broken { missing: 0 } | State::Open { .. }
+                if self.marks_all =>
+            {
                 self.held += message.body.len();
                 return self.early.push_back(message);
             }
             State::Waiting { come } | State::Open { come } => *come = come.saturating_add(1),
-            State::Marked { missing } | State::Ended { missing } => *missing = missing.saturating_sub(1),
+            State::Marked { missing } | State::Broken { missing } | State::Ended { missing } => {
+                *missing = missing.saturating_sub(1);
+            }
         }
         passed.push(message);
         self.advance(passed);
@@ -140,17 +157,31 @@ impl Order {
         self.late.push_back(OnRoute::Message(message));
     }
 
-    /// The route has ended.
+    /// Marked messages that have not come.
+    fn missing(&self) -> u32 {
+        match self.state {
+            State::Marked { missing } | State::Broken { missing } | State::Ended { missing } => missing,
+            State::Waiting { .. } | State::Open { .. } => 0,
+        }
+    }
+
+    /// The route is broken.
+    pub(super) fn break_off(&mut self) {
+        self.state = State::Broken { missing: self.missing() };
+    }
+
+    /// The route has ended, or the sender knows that it is broken.
     pub(super) fn end(&mut self, passed: &mut Vec<Message>) {
-        let missing = if let State::Marked { missing } = self.state { missing } else { 0 };
-        self.state = State::Ended { missing };
+        self.state = State::Ended { missing: self.missing() };
         self.advance(passed);
     }
 
     /// Passes what waits for nothing any more.
     fn advance(&mut self, passed: &mut Vec<Message>) {
         let is_ended = matches!(self.state, State::Ended { .. });
-        while let State::Marked { missing } | State::Ended { missing } = &mut self.state {
+        while let State::Marked { missing } | State::Broken { missing } | State::Ended { missing } =
+            &mut self.state
+        {
             if *missing > 0 {
                 let Some(message) = self.early.pop_front() else { return };
                 *missing -= 1;
@@ -240,6 +271,24 @@ mod tests {
         assert_eq!(passed.len(), 1);
         order.end(&mut passed);
         assert_eq!(passed.len(), 2);
+    }
+
+    #[test]
+    fn what_follows_a_break_waits_for_the_senders_word() {
+        let mut order = Order::new(true);
+        let mut passed = Vec::new();
+        order.open();
+        order.on_route(marks(0), &mut passed);
+        order.on_route(marks(1), &mut passed);
+        order.on_route(numbered(2), &mut passed);
+        order.break_off();
+        order.by_daemon(numbered(1), &mut passed);
+        order.by_daemon(numbered(4), &mut passed);
+        assert_eq!(tags(&passed), [1, 2], "3 may have been on the route");
+        assert!(order.is_ending() && !order.holds_nothing());
+        order.end(&mut passed);
+        assert_eq!(tags(&passed), [1, 2, 4]);
+        assert!(order.is_over() && order.held() == 0);
     }
 
     /// The two ways to a receiver, each a queue.

@@ -115,6 +115,10 @@ impl Peers {
     /// Forgets a route, and gives the messages that need not wait any more.
     pub(super) fn remove(&mut self, tid: Tid) -> Vec<Message> {
         self.table.remove(&tid);
+        self.end_order(tid)
+    }
+
+    fn end_order(&mut self, tid: Tid) -> Vec<Message> {
         let mut passed = Vec::new();
         if let Some(order) = self.orders.get_mut(&tid) {
             order.end(&mut passed);
@@ -124,6 +128,27 @@ impl Peers {
         }
         self.count_held();
         passed
+    }
+
+    /// Forgets a route that is broken. Gives the messages that need not wait any more; others wait for what the other end says.
+    pub(super) fn break_off(&mut self, tid: Tid) -> Vec<Message> {
+        if self.orders.get(&tid).is_none_or(|order| !order.marks_all()) {
+            return self.remove(tid);
+        }
+        self.table.remove(&tid);
+        if let Some(order) = self.orders.get_mut(&tid) {
+            order.break_off();
+        }
+        self.count_held();
+        Vec::new()
+    }
+
+    /// What comes from a task whose route is broken need not wait any more: the messages that have waited.
+    pub(super) fn end_broken(&mut self, tid: Tid) -> Vec<Message> {
+        if self.orders.get(&tid).is_none_or(|order| !order.is_broken()) {
+            return Vec::new();
+        }
+        self.end_order(tid)
     }
 
     /// The same without what waits for it: the route goes on in another state.

@@ -319,10 +319,9 @@ impl Engine {
         if early {
             return Ok(true);
         }
-        let came = self.take_some(usize::MAX)?
-            || may_wait(deadline)
-                && self.spin(deadline)
-                && (self.take_some(usize::MAX)? || self.read_all_ready()?)
+        // Of what neighbours have written one message, so that the next ones can be taken where they lie.
+        let came = self.take_some(1)?
+            || may_wait(deadline) && self.spin(deadline) && (self.take_some(1)? || self.read_all_ready()?)
             || self.read_now()?
             || (may_wait(deadline) || self.has_more_sockets()) && self.sleep(deadline)?;
         self.neighbours.settle();

@@ -347,10 +347,7 @@ impl Engine {
                 self.defer_request(&Activity { spin, messages, bytes });
             }
             Tcx::Neighbour | Tcx::Turns | Tcx::Page | Tcx::Activity => {}
-            Tcx::RouteLost => {
-                self.read_route(message.src, true);
-                self.forget_route(message.src);
-            }
+            Tcx::RouteLost => self.hear_of_lost_route(message.src, !message.body.is_empty()),
             Tcx::Move | Tcx::Stay | Tcx::Moved | Tcx::Luggage | Tcx::Leave => {
                 self.serve_move(kind, message)?;
             }

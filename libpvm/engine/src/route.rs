@@ -91,8 +91,21 @@ pub(super) enum Arrival {
     Some(usize),
     /// Nothing for now.
     None,
-    /// The other end has closed.
+    /// The other end has closed, and all that it has sent has come.
     Closed,
+    /// The connection is broken: what the other has sent last may be lost.
+    Broken,
+}
+
+/// What a route is after a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Condition {
+    /// More may come.
+    Open,
+    /// All that the other end has sent has come.
+    Ended,
+    /// As [`Arrival::Broken`].
+    Broken,
 }
 
 impl Route {
@@ -258,7 +271,8 @@ impl Route {
             self.read_ahead()
         };
         match read {
-            Ok(0) | Err(Errno::CONNRESET | Errno::PIPE) => Ok(Arrival::Closed),
+            Ok(0) => Ok(Arrival::Closed),
+            Err(Errno::CONNRESET | Errno::PIPE) => Ok(Arrival::Broken),
             Ok(count) => {
                 self.take_fragments(messages)?;
                 Ok(Arrival::Some(count))

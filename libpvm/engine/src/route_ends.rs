@@ -1,9 +1,13 @@
 //! The ends of direct routes: of tasks that end while something may still come from them, and of this task.
 
-use super::Engine;
+use super::route::Condition;
+use super::{Engine, xdr_header};
 use pvm_shm::unacknowledged;
-use pvm_wire::{Message, Tid, group};
+use pvm_wire::body::BodyWriter;
+use pvm_wire::codes::{CONTEXT_TC, Tcx};
+use pvm_wire::{Body, Message, Tid, group};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::getpeername;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
 };
@@ -69,6 +73,11 @@ impl Ends {
         self.ended.get(&tid).is_some_and(|ended| rustix::io::read(&ended.timer, &mut [0; 8]).is_ok())
     }
 
+    /// Whether a task has ended whose route was not read to the end.
+    pub(super) fn has(&self, tid: Tid) -> bool {
+        self.ended.contains_key(&tid)
+    }
+
     /// The route of a task is closed: the notices of its end, if it has ended.
     pub(super) fn take(&mut self, tid: Tid) -> Option<Vec<Message>> {
         self.ended.remove(&tid).map(|ended| ended.notices)
@@ -99,6 +108,44 @@ impl Engine {
         (is_one && self.peers.inward(tid).is_some()).then_some(tid)
     }
 
+    /// A route is broken: takes what has arrived on it, and forgets it. The last messages on it may be lost, and what comes from the other by
+    /// the daemons may have been sent behind them. So that waits: until the other says that it knows ([`Self::hear_of_lost_route`]), or has
+    /// ended, when it is dropped: a task's messages may end early, but have no gap.
+    pub(super) fn lose_route(&mut self, tid: Tid) {
+        self.read_route(tid, true);
+        if self.ends.has(tid) {
+            self.peers.forget_order(tid);
+            return self.forget_route(tid);
+        }
+        let was_open = self.peers.inward(tid).is_some();
+        let is_marked = self.peers.inward(tid).is_some_and(|route| route.is_marked());
+        let passed = self.peers.break_off(tid);
+        self.follow_end(tid, was_open, passed);
+        if is_marked {
+            self.report_lost_route(tid, Body::new());
+        }
+    }
+
+    /// The other end may not notice by itself, and its answer says that it sends by the daemon from then on.
+    fn report_lost_route(&mut self, tid: Tid, body: Body) {
+        let header = xdr_header(Tcx::RouteLost.tag(), CONTEXT_TC, 0);
+        self.inbox.deferred.push_back(Message { src: self.tid(), dst: tid, header, body });
+    }
+
+    /// Another task has lost the route, or answers that it has heard of that. What it has sent by the daemon passes.
+    pub(super) fn hear_of_lost_route(&mut self, from: Tid, is_answer: bool) {
+        if !is_answer {
+            self.read_route(from, true);
+            if self.peers.inward(from).is_some() {
+                self.forget_route(from);
+            }
+            self.report_lost_route(from, BodyWriter::new().int(1).finish().into());
+        }
+        for message in self.peers.end_broken(from) {
+            self.take(message);
+        }
+    }
+
     /// Before this task leaves: sends no more on direct routes, and waits until other hosts have what was sent there. What they
     /// send meanwhile is read, as the system would otherwise drop what it has not delivered.
     pub fn finish_routes(&mut self) {
@@ -123,7 +170,7 @@ impl Engine {
             let _ = poll(&mut fds, Some(&step));
             pause = (pause * 2).min(PAUSE_MAX);
             for (tid, _) in unsent {
-                if self.read_route(tid, true) {
+                if self.read_route(tid, true) != Condition::Open {
                     self.forget_route(tid);
                 }
             }
@@ -131,11 +178,59 @@ impl Engine {
     }
 }
 
+/// Waits until other hosts have taken all that was sent at these sockets; whether they have.
+pub(super) fn are_acknowledged_in_time(sockets: &[Arc<OwnedFd>]) -> bool {
+    // What a connection that is broken has not delivered it never will.
+    let is_waited_for =
+        |socket: &Arc<OwnedFd>| unacknowledged(socket.as_fd()) && getpeername(socket.as_fd()).is_ok();
+    let (deadline, mut pause) = (Instant::now() + LINGER, PAUSE);
+    while sockets.iter().any(is_waited_for) {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+    true
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::net::{Shutdown, shutdown};
+    use std::io::{Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream};
 
     const OTHER: Tid = Tid::from_bits(0x80001);
+
+    /// A connection of which the first end has sent as much as the system takes.
+    fn full_connection() -> (Arc<OwnedFd>, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (theirs, _) = listener.accept().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        while ours.write(&[0; 65_536]).is_ok() {}
+        (Arc::new(ours.into()), theirs)
+    }
+
+    #[test]
+    fn what_is_sent_counts_when_the_other_end_has_it() {
+        let (ours, mut theirs) = full_connection();
+        assert!(!are_acknowledged_in_time(&[ours.clone()]), "nobody reads there");
+        std::thread::scope(|scope| {
+            scope.spawn(|| while theirs.read(&mut [0; 65_536]).is_ok_and(|count| count > 0) {});
+            assert!(are_acknowledged_in_time(&[ours.clone()]));
+            shutdown(&ours, Shutdown::Write).unwrap();
+        });
+    }
+
+    #[test]
+    fn what_is_lost_is_not_waited_for() {
+        let (ours, theirs) = full_connection();
+        drop(theirs);
+        let start = Instant::now();
+        assert!(are_acknowledged_in_time(&[ours]) && start.elapsed() < LINGER);
+    }
 
     #[test]
     fn notices_wait_until_a_route_is_silent() {

@@ -4,7 +4,7 @@
 
 use super::Engine;
 use super::peers::Peer;
-use super::route::Arrival;
+use super::route::{Arrival, Condition};
 use super::spinner::Origin;
 use crate::{Error, Result};
 use pvm_wire::calls::turns::Awake;
@@ -186,7 +186,7 @@ impl Engine {
         let mut messages = Vec::new();
         let route = self.route.as_mut().ok_or_else(Error::lost)?;
         match route.read(&mut messages) {
-            Ok(Arrival::Closed) => Err(self.lose()),
+            Ok(Arrival::Closed | Arrival::Broken) => Err(self.lose()),
             Ok(Arrival::Some(_)) => Ok((true, messages)),
             Ok(Arrival::None) => Ok((false, messages)),
             Err(error) => {
@@ -225,18 +225,24 @@ impl Engine {
             Some(Peer::Calling(..)) => self.check_call(tid),
             _ => {}
         }
-        if self.read_route(tid, to_the_end) || self.ends.is_silent(tid) {
-            self.forget_route(tid);
+        match self.read_route(tid, to_the_end) {
+            Condition::Ended => {
+                self.note_unacknowledged(tid);
+                self.forget_route(tid);
+            }
+            Condition::Broken => self.lose_route(tid),
+            Condition::Open if self.ends.is_silent(tid) => self.lose_route(tid),
+            Condition::Open => {}
         }
     }
 
-    /// Reads an open route, once or all that is there now; whether it has ended.
-    pub(super) fn read_route(&mut self, tid: Tid, to_the_end: bool) -> bool {
+    /// Reads an open route, once or all that is there now.
+    pub(super) fn read_route(&mut self, tid: Tid, to_the_end: bool) -> Condition {
         let (is_near, sent) = (self.is_near(tid), self.sent.messages);
-        let Some(route) = self.peers.inward(tid) else { return false };
+        let Some(route) = self.peers.inward(tid) else { return Condition::Open };
         let mut messages = Vec::new();
         let mut left = if to_the_end { route.readable() } else { 1 };
-        let (mut ended, mut turn) = (false, ROUTE_TURN);
+        let (mut condition, mut turn) = (Condition::Open, ROUTE_TURN);
         while left > 0 {
             match route.read(&mut messages) {
                 Ok(Arrival::Some(count)) => {
@@ -247,8 +253,9 @@ impl Engine {
                     }
                 }
                 Ok(Arrival::None) => break,
-                // A peer that violates the protocol is not read any more on this route: it notices, and sends by the daemon.
-                Ok(Arrival::Closed) | Err(_) => (ended, left) = (true, 0),
+                Ok(Arrival::Closed) => (condition, left) = (Condition::Ended, 0),
+                // A peer that violates the protocol is not read any more on this route: it is told, and sends by the daemon.
+                Ok(Arrival::Broken) | Err(_) => (condition, left) = (Condition::Broken, 0),
             }
         }
         if let Some(last) = messages.last() {
@@ -266,7 +273,7 @@ impl Engine {
         for message in passed {
             self.take(message);
         }
-        ended
+        condition
     }
 }
 
