@@ -209,17 +209,18 @@ mod tests {
         let mut ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (theirs, _) = listener.accept().unwrap();
         ours.set_nonblocking(true).unwrap();
-        while ours.write(&[0; 65_536]).is_ok() {}
+        while ours.write(&[0; 4096]).is_ok() {}
         (Arc::new(ours.into()), theirs)
     }
 
     #[test]
     fn what_is_sent_counts_when_the_other_end_has_it() {
         let (ours, mut theirs) = full_connection();
-        assert!(!are_acknowledged_in_time(&[ours.clone()]), "nobody reads there");
+        let sockets = [ours.clone()];
+        assert!(!are_acknowledged_in_time(&sockets), "nobody reads there");
         std::thread::scope(|scope| {
-            scope.spawn(|| while theirs.read(&mut [0; 65_536]).is_ok_and(|count| count > 0) {});
-            assert!(are_acknowledged_in_time(&[ours.clone()]));
+            scope.spawn(|| while theirs.read(&mut [0; 4096]).is_ok_and(|count| count > 0) {});
+            assert!(are_acknowledged_in_time(&sockets));
             shutdown(&ours, Shutdown::Write).unwrap();
         });
     }
