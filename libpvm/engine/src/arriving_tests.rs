@@ -12,7 +12,8 @@ use pvm_wire::codes::{CONTEXT_TC, Tc, Tcx, task_flags};
 use pvm_wire::{Body, HostIndex};
 use rustix::event::{EventfdFlags, eventfd};
 use std::io::Write as _;
-use std::os::fd::AsFd as _;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 const OWN: Tid = Tid::from_bits(0x4_0001);
@@ -53,10 +54,23 @@ impl Scene {
 
     /// The two have a direct route; the other's end.
     fn with_route() -> (Self, UnixStream) {
+        let (end, other) = pair();
+        Self::with_connection(end.into(), other)
+    }
+
+    /// The same over a network.
+    fn with_tcp_route() -> (Self, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let end = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        end.set_nonblocking(true).unwrap();
+        let (other, _) = listener.accept().unwrap();
+        Self::with_connection(end.into(), other)
+    }
+
+    fn with_connection<S: std::io::Write>(end: OwnedFd, mut other: S) -> (Self, S) {
         let mut scene = Self::new();
-        let (end, mut other) = pair();
         let library = Some(PeerLibrary { same_signature: true });
-        let route = Route::direct(end.into(), 1 << 20, OTHER, None).with_library(library);
+        let route = Route::direct(end, 1 << 20, OTHER, None).with_library(library);
         scene.engine.peers.expect_both_ways(OTHER, true);
         scene.engine.peers.set(OTHER, Peer::Open(route));
         other.write_all(&mark(OTHER, OWN, 0).encode(1000)).unwrap();
@@ -203,6 +217,35 @@ fn what_may_have_been_sent_behind_lost_messages_is_dropped_when_the_task_has_end
     scene.read();
     assert_eq!(scene.heard(), []);
     assert!(scene.engine.may_be_direct(OTHER));
+}
+
+#[test]
+fn a_route_that_the_other_has_ended_before_is_complete() {
+    let (mut scene, other) = Scene::with_tcp_route();
+    scene.deliver(&numbered(2));
+    scene.read();
+    assert_eq!(scene.heard(), []);
+    // It has left the route, and exits with something unread.
+    other.shutdown(std::net::Shutdown::Write).unwrap();
+    scene.send(1);
+    drop(other);
+    std::thread::sleep(Duration::from_millis(50));
+    scene.send(2);
+    assert!(scene.engine.peers.get(OTHER).is_none());
+    assert_eq!((scene.heard(), scene.count_sent(Tcx::RouteLost.tag())), (vec![2], 0));
+}
+
+#[test]
+fn a_route_that_breaks_before_its_end_is_not_although_sending_finds_it_out() {
+    let (mut scene, other) = Scene::with_tcp_route();
+    scene.deliver(&numbered(2));
+    scene.send(1);
+    drop(other);
+    std::thread::sleep(Duration::from_millis(50));
+    scene.send(2);
+    assert!(scene.engine.peers.get(OTHER).is_none());
+    scene.engine.send_deferred();
+    assert_eq!((scene.heard(), scene.count_sent(Tcx::RouteLost.tag())), (vec![], 1));
 }
 
 #[test]

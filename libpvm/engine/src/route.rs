@@ -55,6 +55,9 @@ pub(super) struct Route {
     library: Option<PeerLibrary>,
     /// The epoch that was sent to the peer last.
     sent_epoch: Turn,
+    /// The other end or the network has broken the connection: the end that a read finds then is none. One that breaks behind the other's end
+    /// fails with [`Errno::PIPE`] instead (`tcp_reset` in Linux): all that was sent before that end has come.
+    is_reset: bool,
     /// The program does not poll it itself.
     is_hidden: bool,
     /// How many messages this task had sent when it was last used.
@@ -125,6 +128,7 @@ impl Route {
             seal: None,
             library: None,
             sent_epoch: Turn::default(),
+            is_reset: false,
             is_hidden: false,
             used_at: 0,
         }
@@ -271,8 +275,11 @@ impl Route {
             self.read_ahead()
         };
         match read {
-            Ok(0) => Ok(Arrival::Closed),
-            Err(Errno::CONNRESET | Errno::PIPE) => Ok(Arrival::Broken),
+            Ok(0) | Err(Errno::PIPE) if !self.is_reset => Ok(Arrival::Closed),
+            Ok(0) | Err(Errno::CONNRESET | Errno::PIPE) => {
+                self.is_reset = true;
+                Ok(Arrival::Broken)
+            }
             Ok(count) => {
                 self.take_fragments(messages)?;
                 Ok(Arrival::Some(count))
@@ -570,8 +577,14 @@ impl<'a> Outgoing<'a> {
             }
             Err(Errno::AGAIN) => Ok(false),
             Err(Errno::INTR) => Ok(true),
-            Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => Err(Error::lost()),
-            Err(error) => Err(Error::system(PvmError::SysErr, "sending a message", error)),
+            Err(Errno::PIPE) => Err(Error::lost()),
+            Err(error) => {
+                route.is_reset = true;
+                Err(match error {
+                    Errno::CONNRESET | Errno::NOTCONN => Error::lost(),
+                    error => Error::system(PvmError::SysErr, "sending a message", error),
+                })
+            }
         }
     }
 

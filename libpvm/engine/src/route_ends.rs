@@ -108,19 +108,27 @@ impl Engine {
         (is_one && self.peers.inward(tid).is_some()).then_some(tid)
     }
 
-    /// A route is broken: takes what has arrived on it, and forgets it. The last messages on it may be lost, and what comes from the other by
-    /// the daemons may have been sent behind them. So that waits: until the other says that it knows ([`Self::hear_of_lost_route`]), or has
-    /// ended, when it is dropped: a task's messages may end early, but have no gap.
+    /// Nothing more can be sent on a route: takes what has arrived on it, and forgets it.
     pub(super) fn lose_route(&mut self, tid: Tid) {
         self.read_route(tid, true);
+        if self.read_route(tid, false) == Condition::Ended {
+            self.forget_route(tid);
+        } else {
+            self.break_off_route(tid);
+        }
+    }
+
+    /// Forgets a route that has broken before its end. The last messages on it may be lost, and what comes from the other by the daemons may
+    /// have been sent behind them. So that waits: until the other says that it knows ([`Self::hear_of_lost_route`]), or has ended, when it is
+    /// dropped: a task's messages may end early, but have no gap.
+    pub(super) fn break_off_route(&mut self, tid: Tid) {
         if self.ends.has(tid) {
             self.peers.forget_order(tid);
             return self.forget_route(tid);
         }
-        let was_open = self.peers.inward(tid).is_some();
-        let is_marked = self.peers.inward(tid).is_some_and(|route| route.is_marked());
+        let Some(is_marked) = self.peers.inward(tid).map(|route| route.is_marked()) else { return };
         let passed = self.peers.break_off(tid);
-        self.follow_end(tid, was_open, passed);
+        self.follow_end(tid, true, passed);
         if is_marked {
             self.report_lost_route(tid, Body::new());
         }

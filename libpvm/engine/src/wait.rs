@@ -230,8 +230,8 @@ impl Engine {
                 self.note_unacknowledged(tid);
                 self.forget_route(tid);
             }
-            Condition::Broken => self.lose_route(tid),
-            Condition::Open if self.ends.is_silent(tid) => self.lose_route(tid),
+            Condition::Broken => self.break_off_route(tid),
+            Condition::Open if self.ends.is_silent(tid) => self.break_off_route(tid),
             Condition::Open => {}
         }
     }
