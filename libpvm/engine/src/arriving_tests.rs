@@ -31,6 +31,16 @@ fn pair() -> (UnixStream, UnixStream) {
     (one, other)
 }
 
+impl Engine {
+    /// A direct route is open at this end.
+    fn open_to(&mut self, other: Tid, end: OwnedFd) {
+        let library = Some(PeerLibrary { same_signature: true });
+        let route = Route::direct(end, 1 << 20, other, None).with_library(library);
+        self.peers.expect_both_ways(other, true);
+        self.peers.set(other, Peer::Open(route));
+    }
+}
+
 /// A task that shares memory, and its daemon's end.
 struct Scene {
     engine: Engine,
@@ -52,7 +62,7 @@ impl Scene {
         Self { engine, daemon: Route::new(theirs.into(), 1 << 20), sent: Vec::new() }
     }
 
-    /// The two have a direct route; the other's end.
+    /// The two have a direct route, and the other has opened its end, too; that end.
     fn with_route() -> (Self, UnixStream) {
         let (end, other) = pair();
         Self::with_connection(end.into(), other)
@@ -69,13 +79,20 @@ impl Scene {
 
     fn with_connection<S: std::io::Write>(end: OwnedFd, mut other: S) -> (Self, S) {
         let mut scene = Self::new();
-        let library = Some(PeerLibrary { same_signature: true });
-        let route = Route::direct(end, 1 << 20, OTHER, None).with_library(library);
-        scene.engine.peers.expect_both_ways(OTHER, true);
-        scene.engine.peers.set(OTHER, Peer::Open(route));
+        scene.engine.open_to(OTHER, end);
         other.write_all(&mark(OTHER, OWN, 0).encode(1000)).unwrap();
         scene.read();
         (scene, other)
+    }
+
+    /// This task has called, and the other not accepted the connection.
+    fn with_call() -> (Self, TcpListener) {
+        let mut scene = Self::new();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let end = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        end.set_nonblocking(true).unwrap();
+        scene.engine.open_to(OTHER, end.into());
+        (scene, listener)
     }
 
     /// The same, and the task has left it.
@@ -217,6 +234,16 @@ fn what_may_have_been_sent_behind_lost_messages_is_dropped_when_the_task_has_end
     scene.read();
     assert_eq!(scene.heard(), []);
     assert!(scene.engine.may_be_direct(OTHER));
+}
+
+#[test]
+fn a_task_that_exits_before_it_accepts_a_connection_has_lost_nothing() {
+    let (mut scene, listener) = Scene::with_call();
+    scene.deliver(&numbered(1));
+    scene.read();
+    drop(listener);
+    scene.read();
+    assert_eq!(scene.heard(), [1]);
 }
 
 #[test]

@@ -94,9 +94,10 @@ impl Order {
         matches!(self.state, State::Broken { .. })
     }
 
-    /// Whether the sender marks all messages by the daemons.
-    pub(super) fn marks_all(&self) -> bool {
-        self.marks_all
+    /// Whether messages may be lost that the sender has put on the route, if this is broken. A sender whose first mark has not come has most
+    /// likely put none there: a task that exits before it accepts a connection breaks it.
+    pub(super) fn may_have_lost(&self) -> bool {
+        self.marks_all && self.has_first_mark()
     }
 
     /// Whether messages are still missing of a route that has ended, or is broken. Another route would lose their order.

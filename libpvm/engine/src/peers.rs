@@ -132,7 +132,7 @@ impl Peers {
 
     /// Forgets a route that is broken. Gives the messages that need not wait any more; others wait for what the other end says.
     pub(super) fn break_off(&mut self, tid: Tid) -> Vec<Message> {
-        if self.orders.get(&tid).is_none_or(|order| !order.marks_all()) {
+        if !self.orders.get(&tid).is_some_and(Order::may_have_lost) {
             return self.remove(tid);
         }
         self.table.remove(&tid);
