@@ -117,6 +117,14 @@ impl Scene {
         scene
     }
 
+    /// The other has ended.
+    fn hear_of_end(&mut self) {
+        let (header, body) =
+            (xdr_header(Tc::TaskExit.tag(), CONTEXT_TC, 0), BodyWriter::new().int(OTHER.raw()));
+        self.deliver(&Message { src: Tid::MY_DAEMON, header, body: body.finish().into(), ..numbered(0) });
+        self.read();
+    }
+
     /// The other has said something about the route.
     fn hear_of_route(&mut self, body: BodyWriter) {
         let header = xdr_header(Tcx::RouteLost.tag(), CONTEXT_TC, 0);
@@ -228,11 +236,17 @@ fn the_end_of_a_route_is_seen_while_messages_come_from_the_daemon() {
 #[test]
 fn what_may_have_been_sent_behind_lost_messages_is_dropped_when_the_task_has_ended() {
     let mut scene = Scene::with_broken_route();
-    let (header, body) =
-        (xdr_header(Tc::TaskExit.tag(), CONTEXT_TC, 0), BodyWriter::new().int(OTHER.raw()).finish());
-    scene.deliver(&Message { src: Tid::MY_DAEMON, dst: OWN, header, body: body.into() });
-    scene.read();
+    scene.hear_of_end();
     assert_eq!(scene.heard(), []);
+    assert!(scene.engine.may_be_direct(OTHER));
+    // The same if the end is heard of first.
+    let (mut scene, other) = Scene::with_route();
+    scene.send(1);
+    scene.deliver(&numbered(2));
+    scene.hear_of_end();
+    drop(other);
+    scene.read();
+    assert_eq!((scene.heard(), scene.count_sent(Tcx::RouteLost.tag())), (vec![], 0));
     assert!(scene.engine.may_be_direct(OTHER));
 }
 
@@ -241,6 +255,13 @@ fn a_task_that_exits_before_it_accepts_a_connection_has_lost_nothing() {
     let (mut scene, listener) = Scene::with_call();
     scene.deliver(&numbered(1));
     scene.read();
+    drop(listener);
+    scene.read();
+    assert_eq!(scene.heard(), [1]);
+    // The same if its end is heard of first.
+    let (mut scene, listener) = Scene::with_call();
+    scene.deliver(&numbered(1));
+    scene.hear_of_end();
     drop(listener);
     scene.read();
     assert_eq!(scene.heard(), [1]);

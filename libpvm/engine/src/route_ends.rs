@@ -122,14 +122,11 @@ impl Engine {
     /// have been sent behind them. So that waits: until the other says that it knows ([`Self::hear_of_lost_route`]), or has ended, when it is
     /// dropped: a task's messages may end early, but have no gap.
     pub(super) fn break_off_route(&mut self, tid: Tid) {
-        if self.ends.has(tid) {
-            self.peers.forget_order(tid);
-            return self.forget_route(tid);
-        }
         let Some(is_marked) = self.peers.inward(tid).map(|route| route.is_marked()) else { return };
+        let has_ended = self.ends.has(tid);
         let passed = self.peers.break_off(tid);
         self.follow_end(tid, true, passed);
-        if is_marked {
+        if is_marked && !has_ended {
             self.report_lost_route(tid, Body::new());
         }
     }
