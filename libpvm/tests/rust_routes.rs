@@ -307,9 +307,8 @@ fn count(task: &mut Task, peer: Tid, before: i32) {
     (0..before).for_each(|value| expect(task, value));
     task.set_routing(Routing::Direct);
     task.send(peer, WORK, &Pack::new()).unwrap();
-    // That to the counter before may not have seen its end yet.
-    assert!(task.direct_routes().contains(&peer));
     (before..COUNT).for_each(|value| expect(task, value));
+    // If the counter has asked for the route first, it opens after the send above, and may have ended by now. The counter knows of it.
     assert_eq!(task.recv(peer, DONE).unwrap().get_one::<i32>().unwrap(), 1);
 }
 
