@@ -124,7 +124,7 @@ impl Observers {
 
     /// A task of another host lives on a third one now.
     pub fn moved(&mut self, tid: Tid, to: HostIndex) {
-        // A report of where it has moved from there may have come, too.
+        // The host to which it has moved from there may have reported it already.
         if self.early.get(&tid).is_some_and(|(host, _)| *host == to)
             && let Some((_, name)) = self.early.remove(&tid)
         {
@@ -228,7 +228,7 @@ mod tests {
         out.into_iter().filter(|effect| matches!(effect, Effect::Send { to: OBSERVER, .. })).count()
     }
 
-    /// A task moves twice. Both hosts to which it has come report it before the master's word of its moves comes.
+    /// A task has moved twice, and both hosts have reported it before the word of the master about its moves.
     #[test]
     fn a_task_that_has_moved_twice_is_known() {
         let (mut observers, mut out) = (Observers::default(), Effects::default());
