@@ -10,7 +10,7 @@ use pvm_wire::calls::tasks::{ListTasks, TaskList, TaskRecord};
 use pvm_wire::calls::{Call as _, Request as _};
 use pvm_wire::codes::{CONTEXT_TC, Tc, Tcx, task_flags};
 use pvm_wire::{Body, HostIndex};
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -85,6 +85,13 @@ impl Scene {
         (scene, other)
     }
 
+    /// The two have a direct route, and this task has left it; the other's end.
+    fn with_left_route() -> (Self, UnixStream) {
+        let (mut scene, other) = Self::with_route();
+        assert!(scene.engine.leave_route(OTHER));
+        (scene, other)
+    }
+
     /// This task has called, and the other not accepted the connection.
     fn with_call() -> (Self, TcpListener) {
         let mut scene = Self::new();
@@ -95,14 +102,7 @@ impl Scene {
         (scene, listener)
     }
 
-    /// The same, and the task has left it.
-    fn with_left_route() -> (Self, UnixStream) {
-        let (mut scene, other) = Self::with_route();
-        assert!(scene.engine.leave_route(OTHER));
-        (scene, other)
-    }
-
-    /// The same, but the route is broken. The other has sent the second message by the daemon; whether the first was lost is not known here.
+    /// The two had a direct route, which is broken. The other has sent message 2 by the daemon; whether 1 was lost is not known here.
     fn with_broken_route() -> Self {
         let (mut scene, other) = Self::with_route();
         scene.send(1);
@@ -115,6 +115,15 @@ impl Scene {
         assert_eq!((scene.heard(), scene.count_sent(Tcx::RouteLost.tag())), (vec![], 1));
         assert!(!scene.engine.may_be_direct(OTHER), "on another route its messages would lose their order");
         scene
+    }
+
+    /// The system knows that the route is broken.
+    fn await_reset(&self) {
+        let route = self.engine.peers.route(OTHER).unwrap();
+        let mut broken = [PollFd::from_borrowed_fd(route.fd(), PollFlags::empty())];
+        while !broken[0].revents().contains(PollFlags::HUP) {
+            poll(&mut broken, None).unwrap();
+        }
     }
 
     /// The other has ended.
@@ -277,19 +286,19 @@ fn a_route_that_the_other_has_ended_before_is_complete() {
     other.shutdown(std::net::Shutdown::Write).unwrap();
     scene.send(1);
     drop(other);
-    std::thread::sleep(Duration::from_millis(50));
+    scene.await_reset();
     scene.send(2);
     assert!(scene.engine.peers.get(OTHER).is_none());
     assert_eq!((scene.heard(), scene.count_sent(Tcx::RouteLost.tag())), (vec![2], 0));
 }
 
 #[test]
-fn a_route_that_breaks_before_its_end_is_not_although_sending_finds_it_out() {
+fn a_route_that_breaks_before_its_end_is_not_complete_when_a_send_finds_it_broken() {
     let (mut scene, other) = Scene::with_tcp_route();
     scene.deliver(&numbered(2));
     scene.send(1);
     drop(other);
-    std::thread::sleep(Duration::from_millis(50));
+    scene.await_reset();
     scene.send(2);
     assert!(scene.engine.peers.get(OTHER).is_none());
     scene.engine.send_deferred();
@@ -297,7 +306,7 @@ fn a_route_that_breaks_before_its_end_is_not_although_sending_finds_it_out() {
 }
 
 #[test]
-fn it_comes_when_the_other_says_that_it_has_lost_the_route() {
+fn what_may_have_been_sent_behind_lost_messages_comes_when_the_other_knows_of_the_loss() {
     let mut scene = Scene::with_broken_route();
     scene.hear_of_route(BodyWriter::new());
     assert_eq!((scene.heard(), scene.count_sent(Tcx::RouteLost.tag())), (vec![2], 2), "it is answered");

@@ -347,10 +347,13 @@ impl Engine {
         for (part, bytes) in [(Part::Program, &luggage.program), (Part::Interface, &luggage.interface)] {
             self.send_part((successor, by_route), &mut cutter, (part, bytes), false)?;
         }
-        // Its host may be lost when this task has left it, and what the system has to send there with it.
+        // This host may be lost once the task has left it, and with it what the system has yet to deliver.
         let unacknowledged = self.moving.as_mut().map(|moving| std::mem::take(&mut moving.unacknowledged));
         if !are_acknowledged_in_time(&unacknowledged.unwrap_or_default()) {
-            return Err(Error::new(PvmError::SysErr, "another host has not taken what was sent to it"));
+            return Err(Error::new(
+                PvmError::SysErr,
+                "another host has not taken in time what this task has sent there",
+            ));
         }
         self.close_gates();
         self.flush_trace();
