@@ -17,10 +17,9 @@ impl Task {
     ///
     /// [`PvmError::Denied`]: it can never run, and the text of the error says why; or it cannot be written to disk.
     pub fn submit(&mut self, job: JobRequest) -> Result<JobId> {
-        match self.ask_jobs(JobCall::Submit(Box::new(job)))? {
-            JobAnswer::Submitted(id) => Ok(id),
-            _ => Err(wrong_kind()),
-        }
+        let call = JobCall::Submit(Box::new(job));
+        let JobAnswer::Submitted(id) = self.ask_jobs(call)? else { return Err(wrong_kind()) };
+        Ok(id)
     }
 
     /// These jobs; without any, all that have not ended. [`PvmError::Denied`]: one of them does not exist.
@@ -41,10 +40,9 @@ impl Task {
     /// Lends a job to another virtual machine: it does not run here any more when the call returns. `pvm peer`'s exchange is who calls
     /// this. [`PvmError::Denied`]: the job may not be lent ([`JobRecord::may_be_lent`]), or is lent to another one.
     pub fn lend_job(&mut self, job: JobId, peer: &str) -> Result<JobRequest> {
-        match self.ask_jobs(JobCall::Lend { job, peer: peer.to_owned() })? {
-            JobAnswer::Lent(request) => Ok(*request),
-            _ => Err(wrong_kind()),
-        }
+        let call = JobCall::Lend { job, peer: peer.to_owned() };
+        let JobAnswer::Lent(request) = self.ask_jobs(call)? else { return Err(wrong_kind()) };
+        Ok(*request)
     }
 
     /// Says which number a lent job has there.
@@ -64,10 +62,8 @@ impl Task {
 
     /// Slots that are free and that no job of the machine waits for.
     pub fn room_for_jobs(&mut self) -> Result<u32> {
-        match self.ask_jobs(JobCall::Room)? {
-            JobAnswer::Room(slots) => Ok(slots),
-            _ => Err(wrong_kind()),
-        }
+        let JobAnswer::Room(slots) = self.ask_jobs(JobCall::Room)? else { return Err(wrong_kind()) };
+        Ok(slots)
     }
 
     /// What waits for room that further hosts would have, of all queues or of one, a thousand jobs at most; and the free slots of each host.
@@ -75,10 +71,9 @@ impl Task {
     /// With `expected`, jobs are admitted for a minute as if these hosts were there: a program that adds hosts when jobs want them
     /// asks again and again. `pvm autoscale` does.
     pub fn wanted_by_jobs(&mut self, queue: Option<&str>, expected: Option<Expected>) -> Result<WantedList> {
-        match self.ask_jobs(JobCall::Wanted { queue: queue.map(str::to_owned), expected })? {
-            JobAnswer::Wanted(list) => Ok(list),
-            _ => Err(wrong_kind()),
-        }
+        let call = JobCall::Wanted { queue: queue.map(str::to_owned), expected };
+        let JobAnswer::Wanted(list) = self.ask_jobs(call)? else { return Err(wrong_kind()) };
+        Ok(list)
     }
 
     /// Ends jobs: running tasks get SIGTERM, and SIGKILL five seconds later. For each whether it was not cancelled before, or why it
@@ -99,35 +94,29 @@ impl Task {
 
     /// The queues.
     pub fn queues(&mut self) -> Result<Vec<QueueRecord>> {
-        match self.ask_jobs(JobCall::Queues)? {
-            JobAnswer::Queues(queues) => Ok(queues),
-            _ => Err(wrong_kind()),
-        }
+        let JobAnswer::Queues(queues) = self.ask_jobs(JobCall::Queues)? else { return Err(wrong_kind()) };
+        Ok(queues)
     }
 
     /// Has the master read the file of queues again; its queues. [`PvmError::Denied`]: something is wrong with the file, which the text
     /// of the error says. The queues of before stay then.
     pub fn reload_queues(&mut self) -> Result<Vec<QueueRecord>> {
-        match self.ask_jobs(JobCall::Reload)? {
-            JobAnswer::Queues(queues) => Ok(queues),
-            _ => Err(wrong_kind()),
-        }
+        let JobAnswer::Queues(queues) = self.ask_jobs(JobCall::Reload)? else { return Err(wrong_kind()) };
+        Ok(queues)
     }
 
     /// The clusters of the file of queues, with the hosts that have their properties now.
     pub fn clusters(&mut self) -> Result<Vec<ClusterRecord>> {
-        match self.ask_jobs(JobCall::Clusters)? {
-            JobAnswer::Clusters(clusters) => Ok(clusters),
-            _ => Err(wrong_kind()),
-        }
+        let call = JobCall::Clusters;
+        let JobAnswer::Clusters(clusters) = self.ask_jobs(call)? else { return Err(wrong_kind()) };
+        Ok(clusters)
     }
 
     /// The clusters of hosts (`cluster=` of the hostfile), how much of them is free, and how congested their links are.
     pub fn host_clusters(&mut self) -> Result<Vec<HostCluster>> {
-        match self.ask_jobs(JobCall::HostClusters)? {
-            JobAnswer::HostClusters(clusters) => Ok(clusters),
-            _ => Err(wrong_kind()),
-        }
+        let call = JobCall::HostClusters;
+        let JobAnswer::HostClusters(clusters) = self.ask_jobs(call)? else { return Err(wrong_kind()) };
+        Ok(clusters)
     }
 
     /// The loads of all hosts, as the host of this task has heard of them: averages over 1, 5 and 15 minutes. A load that has changed
@@ -141,10 +130,8 @@ impl Task {
     }
 
     fn change_jobs(&mut self, call: JobCall) -> Result<Vec<result::Result<bool, String>>> {
-        match self.ask_jobs(call)? {
-            JobAnswer::Changed(changed) => Ok(changed),
-            _ => Err(wrong_kind()),
-        }
+        let JobAnswer::Changed(changed) = self.ask_jobs(call)? else { return Err(wrong_kind()) };
+        Ok(changed)
     }
 
     fn ask_jobs(&mut self, call: JobCall) -> Result<JobAnswer> {

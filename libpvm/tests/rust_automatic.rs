@@ -3,7 +3,7 @@
 mod rust_support;
 
 use pvm3::{Any, Pack, Received, Routing, Task, Tid};
-use rust_support::{Test, me};
+use rust_support::{Test, me, with_hosts, with_parent};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -27,16 +27,6 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
     rust_support::main(TESTS, ROLES)
-}
-
-/// This task, in a machine of two hosts; none where the daemon is the original's.
-fn enrol() -> Option<Task> {
-    let mut task = Task::enrol().unwrap();
-    if !task.daemon_is_ours() {
-        return None;
-    }
-    task.add_hosts(&["far via=local"]).unwrap().into_iter().for_each(|host| drop(host.unwrap()));
-    Some(task)
 }
 
 fn far(task: &mut Task, role: &str, count: usize, direct: &str) -> Vec<Tid> {
@@ -71,7 +61,7 @@ fn flood(task: &mut Task, peer: Tid) {
 }
 
 fn messages_keep_their_order_while_a_route_opens() {
-    let Some(mut task) = enrol() else { return };
+    let Some(mut task) = with_hosts(&["far via=local"]) else { return };
     for peer in far(&mut task, "talker", 3, "1") {
         flood(&mut task, peer);
         assert!(task.direct_routes().contains(&peer));
@@ -81,8 +71,7 @@ fn messages_keep_their_order_while_a_route_opens() {
 }
 
 fn talker() {
-    let mut task = Task::enrol().unwrap();
-    let parent = task.parent().unwrap();
+    let (mut task, parent) = with_parent();
     flood(&mut task, parent);
     task.recv(parent, LAST).unwrap();
     task.exit().unwrap();
@@ -90,7 +79,7 @@ fn talker() {
 
 /// Messages to each, and to all.
 fn multicasts_and_messages_keep_their_order() {
-    let Some(mut task) = enrol() else { return };
+    let Some(mut task) = with_hosts(&["far via=local"]) else { return };
     let listeners = far(&mut task, "listener", 3, "1");
     let end = Instant::now() + LIMIT;
     while task.direct_routes().len() < listeners.len() {
@@ -121,8 +110,7 @@ fn multicasts_and_messages_keep_their_order() {
 
 /// Counts messages in their order, and tells how many there were.
 fn listener() {
-    let mut task = Task::enrol().unwrap();
-    let parent = task.parent().unwrap();
+    let (mut task, parent) = with_parent();
     let mut count = 0;
     loop {
         let mut message = task.recv(parent, Any).unwrap();
@@ -141,7 +129,7 @@ fn listener() {
 
 /// It has read nothing of what it is sent, and its parent nothing of what it has sent, as it exits.
 fn a_task_that_exits_delivers_what_it_has_sent() {
-    let Some(mut task) = enrol() else { return };
+    let Some(mut task) = with_hosts(&["far via=local"]) else { return };
     for _ in 0..5 {
         let quitter = far(&mut task, "quitter", 1, "1")[0];
         task.notify_exit(&[quitter], ENDED).unwrap();
@@ -164,8 +152,7 @@ fn a_task_that_exits_delivers_what_it_has_sent() {
 }
 
 fn quitter() {
-    let mut task = Task::enrol().unwrap();
-    let parent = task.parent().unwrap();
+    let (mut task, parent) = with_parent();
     while task.recv(parent, Any).unwrap().tag() == FIRST {
         task.send(parent, FIRST, &Pack::new()).unwrap();
     }
@@ -177,8 +164,7 @@ fn quitter() {
 
 /// Answers what comes, until it is told to stop.
 fn echo() {
-    let mut task = Task::enrol().unwrap();
-    let parent = task.parent().unwrap();
+    let (mut task, parent) = with_parent();
     loop {
         let mut message = task.recv(parent, Any).unwrap();
         if message.tag() == LAST {
@@ -193,7 +179,7 @@ fn echo() {
 
 /// As many as have routes, and then as many others, and the first again: no message is lost or late.
 fn the_least_used_routes_make_room() {
-    let Some(mut task) = enrol() else { return };
+    let Some(mut task) = with_hosts(&["far via=local"]) else { return };
     let most = pvm_wire::limits::AUTOMATIC_ROUTES;
     let all = far(&mut task, "echo", most + 6, "1");
     let (first, others) = all.split_at(most);
@@ -229,7 +215,7 @@ fn the_least_used_routes_make_room() {
 
 /// Waits at the descriptors that it got at its start, as programs with a loop of their own do.
 fn a_program_that_polls_sees_what_comes() {
-    let Some(mut task) = enrol() else { return };
+    let Some(mut task) = with_hosts(&["far via=local"]) else { return };
     let before: Vec<_> = task.fds().iter().map(std::os::fd::AsRawFd::as_raw_fd).collect();
     let late = far(&mut task, "late", 1, "1")[0];
     for _ in 0..10 {
@@ -253,8 +239,7 @@ fn a_program_that_polls_sees_what_comes() {
 
 /// Answers after a while.
 fn late() {
-    let mut task = Task::enrol().unwrap();
-    let parent = task.parent().unwrap();
+    let (mut task, parent) = with_parent();
     while task.recv(parent, Any).unwrap().tag() == FIRST {
         std::thread::sleep(Duration::from_millis(20));
         task.send(parent, FIRST, &Pack::new()).unwrap();
@@ -264,7 +249,7 @@ fn late() {
 
 /// A setting of either side, or the option of one, is enough.
 fn routes_can_be_refused() {
-    let Some(mut task) = enrol() else { return };
+    let Some(mut task) = with_hosts(&["far via=local"]) else { return };
     let deaf = far(&mut task, "echo", 1, "0")[0];
     for number in 0..100 {
         task.send(deaf, FIRST, &numbered(number, 10)).unwrap();

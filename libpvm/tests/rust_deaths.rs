@@ -3,9 +3,8 @@
 
 mod rust_support;
 
-use pvm3::{Any, Pack, Received, Scope, Task, Tid};
-use rust_support::{Test, spawn};
-use rustix::process::{Pid, Signal, kill_process};
+use pvm3::{Any, Pack, Received, Task, Tid};
+use rust_support::{Test, kill, process_of, spawn, with_our_daemon};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::process::ExitCode;
@@ -176,11 +175,8 @@ fn introduce(gossip: &mut Gossip, workers: &[Tid]) {
 }
 
 fn killed_at_random() {
-    let task = Task::enrol().unwrap();
-    if !task.daemon_is_ours() {
-        // Nothing is shared, and by the daemon chaos is tried elsewhere.
-        return;
-    }
+    // With the original's nothing is shared, and by the daemon chaos is tried elsewhere.
+    let Some(task) = with_our_daemon() else { return };
     let seconds = std::env::var("PVM_TEST_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(4);
     let end = Instant::now() + Duration::from_secs(seconds);
     let mut gossip = Gossip::new(task);
@@ -194,8 +190,7 @@ fn killed_at_random() {
         }
         let victim = gossip.random(WORKERS as u64) as usize;
         let old = workers[victim];
-        let pid = gossip.task.tasks(Scope::Task(old)).unwrap()[0].pid;
-        kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+        kill(process_of(&mut gossip.task, old));
         let limit = Instant::now() + PATIENCE;
         while gossip.watched.contains(&old) {
             assert!(Instant::now() < limit, "nobody tells of the end of {old}");

@@ -3,7 +3,7 @@
 mod rust_support;
 
 use pvm3::{Any, Complex64, Pack, PvmError, Task};
-use rust_support::{Test, spawn};
+use rust_support::{Test, spawn, with_parent};
 use std::process::ExitCode;
 
 const TESTS: &[Test] = &[
@@ -164,8 +164,7 @@ fn a_member_dies() {
 
 /// Meets others again and again, and tells its parent how it went, until it goes wrong.
 fn walker() {
-    let mut task = Task::enrol().unwrap();
-    let parent = task.parent().unwrap();
+    let (mut task, parent) = with_parent();
     task.group("walkers").join().unwrap();
     loop {
         let code = task.group("walkers").barrier(4).err().map_or(0, |error| error.code().code());

@@ -3,9 +3,8 @@
 
 mod rust_support;
 
-use pvm3::{Pack, Task, Tid};
-use rust_support::{Test, me};
-use rustix::process::{Pid, Signal, kill_process};
+use pvm3::Pack;
+use rust_support::{Test, check_numbered, kill, numbered, process_of, spawn_on, with_hosts, with_parent};
 use std::process::ExitCode;
 
 const TESTS: &[Test] = &[
@@ -26,21 +25,6 @@ fn main() -> ExitCode {
     rust_support::main(TESTS, ROLES)
 }
 
-/// A task on a machine of two hosts; `None` with the original daemon, with which a second one cannot be started here.
-fn with_two_hosts() -> Option<Task> {
-    let mut task = Task::enrol().unwrap();
-    if !task.daemon_is_ours() {
-        println!("several hosts are not tried with the original daemon");
-        return None;
-    }
-    task.add_hosts(&["far via=local"]).unwrap().into_iter().for_each(|host| drop(host.unwrap()));
-    Some(task)
-}
-
-fn spawn(task: &mut Task, role: &str) -> Tid {
-    task.spawn(me()).args(["role", role]).on_host("far").start().unwrap().tids[0]
-}
-
 /// Segments that this process has mapped: its own, and others' that it reads.
 fn segments() -> usize {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
@@ -49,8 +33,7 @@ fn segments() -> usize {
 
 /// Sends everything back.
 fn echo() {
-    let mut task = Task::enrol().unwrap();
-    let parent = task.parent().unwrap();
+    let (mut task, parent) = with_parent();
     loop {
         let mut message = task.recv(parent, pvm3::Any).unwrap();
         if message.tag() == DONE {
@@ -70,9 +53,9 @@ fn packed(mut pack: Pack, words: &[i32], bytes: &[u8]) -> Pack {
 }
 
 fn bodies_come_through_whole() {
-    let Some(mut task) = with_two_hosts() else { return };
+    let Some(mut task) = with_hosts(&["far via=local"]) else { return };
     assert_eq!(segments(), 0, "nothing is shared before it is of use");
-    let peer = spawn(&mut task, "echo");
+    let peer = spawn_on(&mut task, "echo", "far");
     for length in [0, 1, 5000, 16_384, 32_767, 32_768, 65_000, 65_536, 300_001, 3_000_000, 20_000_000] {
         let words: Vec<i32> = (0..length / 8).map(|number| number * 77).collect();
         let bytes: Vec<u8> = (0..length / 2).map(|number| (number % 251) as u8).collect();
@@ -89,27 +72,16 @@ fn bodies_come_through_whole() {
     task.send(peer, DONE, &Pack::new()).unwrap();
 }
 
-/// A number, and as many bytes as it says.
-fn numbered(number: i32) -> Pack {
-    let length = [0, 100_000, 7, 20_000, 5000, 700_000][number as usize % 6];
-    let mut pack = Pack::raw();
-    pack.put_one(number).unwrap().put(&vec![number as u8; length]).unwrap();
-    pack
-}
-
 /// Takes numbered messages until one has no number.
 fn checker() {
-    let mut task = Task::enrol().unwrap();
-    let parent = task.parent().unwrap();
+    let (mut task, parent) = with_parent();
     let mut kept = Vec::new();
     for number in 0.. {
         let mut message = task.recv(parent, WORK).unwrap();
         if message.is_empty() {
             break;
         }
-        assert_eq!(message.get_one::<i32>().unwrap(), number);
-        let rest = message.len() - 4;
-        assert!(message.get::<u8>(rest).unwrap().iter().all(|&byte| byte == number as u8), "{number}");
+        check_numbered(&mut message, number);
         if number % 5 == 0 {
             kept.push(message);
         }
@@ -118,17 +90,17 @@ fn checker() {
 }
 
 fn order_of_lent_and_written() {
-    let Some(mut task) = with_two_hosts() else { return };
-    let peer = spawn(&mut task, "checker");
-    (0..300).for_each(|number| task.send(peer, WORK, &numbered(number)).unwrap());
+    let Some(mut task) = with_hosts(&["far via=local"]) else { return };
+    let peer = spawn_on(&mut task, "checker", "far");
+    let lengths = [0, 100_000, 7, 20_000, 5000, 700_000];
+    (0..300).for_each(|number| task.send(peer, WORK, &numbered(number, &lengths)).unwrap());
     task.send(peer, WORK, &Pack::new()).unwrap();
     task.recv(peer, DONE).unwrap();
 }
 
 /// Takes nothing for a while, then all.
 fn sleeper() {
-    let mut task = Task::enrol().unwrap();
-    let parent = task.parent().unwrap();
+    let (mut task, parent) = with_parent();
     task.send(parent, DONE, &Pack::new()).unwrap();
     std::thread::sleep(std::time::Duration::from_secs(2));
     for number in 0..100 {
@@ -139,8 +111,8 @@ fn sleeper() {
 }
 
 fn a_receiver_that_takes_nothing_is_waited_for() {
-    let Some(mut task) = with_two_hosts() else { return };
-    let peer = spawn(&mut task, "sleeper");
+    let Some(mut task) = with_hosts(&["far via=local"]) else { return };
+    let peer = spawn_on(&mut task, "sleeper", "far");
     task.recv(peer, DONE).unwrap();
     for number in 0..100_u8 {
         let mut pack = Pack::raw();
@@ -169,8 +141,7 @@ fn shared_memory() -> u64 {
 
 /// Keeps what it gets until it is killed.
 fn hoarder() {
-    let mut task = Task::enrol().unwrap();
-    let parent = task.parent().unwrap();
+    let (mut task, parent) = with_parent();
     let kept: Vec<_> = (0..8).map(|_| task.recv(parent, WORK).unwrap()).collect();
     task.send(parent, DONE, &Pack::new()).unwrap();
     task.recv(parent, WORK).unwrap();
@@ -178,21 +149,19 @@ fn hoarder() {
 }
 
 fn receivers_that_are_killed() {
-    let Some(mut task) = with_two_hosts() else { return };
+    let Some(mut task) = with_hosts(&["far via=local"]) else { return };
     let mut pack = Pack::raw();
     pack.put(&vec![7_u8; 3 << 20]).unwrap();
     for _ in 0..12 {
-        let peer = spawn(&mut task, "hoarder");
+        let peer = spawn_on(&mut task, "hoarder", "far");
         task.notify_exit(&[peer], ENDED).unwrap();
         (0..8).for_each(|_| task.send(peer, WORK, &pack).unwrap());
         task.recv(peer, DONE).unwrap();
-        let listed = task.tasks(pvm3::Scope::All).unwrap();
-        let process = listed.iter().find(|listed| listed.tid == peer).expect("it is listed");
-        kill_process(Pid::from_raw(process.pid).unwrap(), Signal::KILL).unwrap();
+        kill(process_of(&mut task, peer));
         task.recv(pvm3::Any, ENDED).unwrap();
     }
     // A quarter of a gigabyte, which is half of what it may fill, would not be there if the daemon had kept what it had lent to them.
-    let peer = spawn(&mut task, "echo");
+    let peer = spawn_on(&mut task, "echo", "far");
     let bytes = vec![9; 1 << 20];
     task.send(peer, WORK, &packed(Pack::new(), &[], &bytes)).unwrap();
     assert_eq!(task.recv(peer, WORK).unwrap().len(), 8 + bytes.len());

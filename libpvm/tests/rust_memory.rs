@@ -2,8 +2,9 @@
 
 mod rust_support;
 
+use pvm_tests::process;
 use pvm3::{Any, Pack, Task, Tid};
-use rust_support::{Test, spawn};
+use rust_support::{Test, spawn, with_our_daemon, with_parent};
 use std::os::unix::fs::MetadataExt;
 use std::process::ExitCode;
 
@@ -48,9 +49,8 @@ impl Kept {
                 kept.shared += std::fs::metadata(entry.path()).unwrap().blocks() * 512;
             }
         }
-        let status = std::fs::read_to_string("/proc/self/status").unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmPTE:")).unwrap();
-        kept.tables = line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024;
+        let own = std::process::id() as i32;
+        kept.tables = process::kilobytes(own, "status", "VmPTE").unwrap() * 1024;
         kept
     }
 
@@ -65,8 +65,8 @@ impl Kept {
 
 /// In each round sends all others messages, takes theirs, and reports.
 fn member() {
-    let mut task = Task::enrol().unwrap();
-    let (own, parent) = (task.tid(), task.parent().unwrap());
+    let (mut task, parent) = with_parent();
+    let own = task.tid();
     let report = |task: &mut Task| {
         let kept = Kept::now();
         let mut pack = Pack::new();
@@ -95,10 +95,7 @@ fn member() {
 }
 
 fn all_to_all() {
-    let mut task = Task::enrol().unwrap();
-    if !task.daemon_is_ours() {
-        return;
-    }
+    let Some(mut task) = with_our_daemon() else { return };
     let count = std::env::var("PVM_TEST_TASKS").ok().and_then(|text| text.parse().ok()).unwrap_or(16);
     let members = spawn(&mut task, "member", count);
     let mut list = Pack::new();

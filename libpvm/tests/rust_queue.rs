@@ -9,10 +9,11 @@ mod c_support;
 mod rust_support;
 
 use c_support::Library;
+use pvm_tests::{AGENT_POLICIES, process};
 use pvm_wire::queue::NOTICES_HIGH;
 use pvm3::{BatchEvent, PvmError, Task, Tid};
-use rust_support::{Test, me};
-use rustix::process::{Pid, Signal, kill_process};
+use rust_support::{Test, daemon_pid, me};
+use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
@@ -188,17 +189,8 @@ fn two_queues_share_the_slots() {
 
 fn policies() {
     let Some(mut task) = enrol() else { return };
-    let policies = ["active-pulling", "round-robin", "proportional", "lightly-loaded", "local"];
-    let agents = [
-        "sender-initiated",
-        "receiver-initiated",
-        "bidding",
-        "up-down",
-        "hierarchical",
-        "graph-theoretic",
-        "coallocation",
-    ];
-    for policy in policies.into_iter().chain(agents) {
+    let policies = ["active-pulling", "round-robin", "proportional", "lightly-loaded"];
+    for policy in policies.into_iter().chain(AGENT_POLICIES) {
         let spawned = task.spawn(me()).args(["role", "brief"]).count(4).policy(policy).start().unwrap();
         assert_eq!((spawned.tids.len(), spawned.failed.len()), (4, 0), "{policy}");
         assert_eq!(spawned.policy, policy);
@@ -279,7 +271,7 @@ fn managers_that_are_killed() {
                 starts[number as usize] += 1;
                 if number % 6 == 0 {
                     for manager in managers() {
-                        let _ = kill_process(Pid::from_raw(manager as i32).unwrap(), Signal::KILL);
+                        process::signal(manager, Signal::KILL);
                     }
                 }
             }
@@ -336,29 +328,17 @@ fn slots_that_are_taken() {
 }
 
 /// Processes of task managers.
-fn managers() -> Vec<u32> {
-    let daemon = std::env::var("PVM_TEST_DAEMON_PID").unwrap();
-    let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter(|&pid| {
-        field(pid, "PPid").is_some_and(|parent| parent == daemon)
-            && field(pid, "Name").is_some_and(|name| name.starts_with("pvm-task-manag"))
-    })
-    .collect()
-}
-
-/// A line of a process's status.
-fn field(pid: u32, name: &str) -> Option<String> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-    Some(line.trim_start_matches(':').trim().trim_end_matches(" kB").to_owned())
+fn managers() -> Vec<i32> {
+    let is_manager = |pid: &i32| {
+        process::field(*pid, "status", "Name").is_some_and(|name| name.starts_with("pvm-task-manag"))
+    };
+    process::children(daemon_pid()).iter().map(|child| child.pid).filter(is_manager).collect()
 }
 
 /// Resident memory of the daemon and of its task managers, kB.
 fn memory() -> (u64, u64) {
-    let daemon: u32 = std::env::var("PVM_TEST_DAEMON_PID").unwrap().parse().unwrap();
-    let resident = |pid| field(pid, "VmRSS").and_then(|size| size.parse().ok()).unwrap_or(0);
-    (resident(daemon), managers().into_iter().map(resident).sum())
+    let resident = |pid| process::kilobytes(pid, "status", "VmRSS").unwrap_or(0);
+    (resident(daemon_pid()), managers().into_iter().map(resident).sum())
 }
 
 fn a_long_queue() {

@@ -9,7 +9,7 @@ mod rust_support;
 
 use allocation_counter::measure;
 use pvm3::{Pack, Task, Tid};
-use rust_support::{Test, me};
+use rust_support::{Test, me, with_our_daemon, with_parent};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::process::ExitCode;
@@ -121,10 +121,7 @@ impl Counting {
 }
 
 fn small_messages_ask_for_nothing() {
-    let mut task = Task::enrol().unwrap();
-    if !task.daemon_is_ours() {
-        return;
-    }
+    let Some(mut task) = with_our_daemon() else { return };
     let turns = tempfile::NamedTempFile::new().unwrap();
     turns.as_file().write_all_at(&0_u32.to_ne_bytes(), 0).unwrap();
     let path = turns.path().to_str().unwrap();
@@ -154,8 +151,7 @@ fn small_messages_ask_for_nothing() {
 
 fn echo() {
     let turns = Turns::open(&std::env::args().nth(3).unwrap());
-    let task = Task::enrol().unwrap();
-    let parent = task.parent().unwrap();
+    let (task, parent) = with_parent();
     calls::count();
     let mut here = Counting::new(task, parent, turns);
     loop {

@@ -4,9 +4,8 @@
 mod originals;
 mod rust_support;
 
-use pvm3::{Any, Pack, Routing, Scope, Task, Tid};
-use rust_support::{Test, me, spawn};
-use rustix::process::{Pid, Signal, kill_process};
+use pvm3::{Any, Pack, Routing, Task, Tid};
+use rust_support::{Test, add_hosts, kill, me, process_of, spawn, spawn_on, with_parent};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -110,13 +109,13 @@ struct Killer {
 
 impl Killer {
     fn of(task: &mut Task, tid: Tid) -> Self {
-        let pid = task.tasks(Scope::Task(tid)).unwrap()[0].pid;
+        let pid = process_of(task, tid);
         let begins = Arc::new(AtomicBool::new(false));
         let noted = Arc::clone(&begins);
         let thread = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(300));
             noted.store(true, Ordering::SeqCst);
-            kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+            kill(pid);
         });
         Self { thread, begins }
     }
@@ -129,8 +128,7 @@ impl Killer {
 
 /// Sends back what it gets until that is empty.
 fn echo() {
-    let mut task = Task::enrol().unwrap();
-    let parent = task.parent().unwrap();
+    let (mut task, parent) = with_parent();
     loop {
         let mut message = task.recv(parent, WORK).unwrap();
         let mut pack = Pack::raw();
@@ -280,8 +278,7 @@ const COUNT: i32 = 4000;
 
 /// Sends its parent numbers without a pause; the parent asks for a route meanwhile. If it is slow, it is waited for half way.
 fn counter() {
-    let mut task = Task::enrol().unwrap();
-    let parent = task.parent().unwrap();
+    let (mut task, parent) = with_parent();
     let mut value = 0;
     while value < COUNT {
         for _ in 0..10 {
@@ -442,8 +439,7 @@ fn deaf() {
 
 /// Hears nothing after the first message, which it answers.
 fn tired() {
-    let mut task = Task::enrol().unwrap();
-    let parent = task.parent().unwrap();
+    let (mut task, parent) = with_parent();
     task.recv(parent, WORK).unwrap();
     task.send(parent, WORK, &Pack::new()).unwrap();
     receive_nothing();
@@ -490,10 +486,9 @@ fn asker() {
     let task = direct();
     let parent = task.parent().unwrap();
     let mut task = task;
-    let pid = Pid::from_raw(std::process::id() as i32).unwrap();
     std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(100));
-        kill_process(pid, Signal::KILL).unwrap();
+        kill(std::process::id() as i32);
     });
     task.send(parent, WORK, &Pack::new()).unwrap();
 }
@@ -563,13 +558,7 @@ fn between_hosts() {
         println!("several hosts are not tried with the original daemon");
         return;
     }
-    task.add_hosts(&["near via=local", "far via=local"])
-        .unwrap()
-        .into_iter()
-        .for_each(|host| drop(host.unwrap()));
-    let spawn_on = |task: &mut Task, role: &str, host: &str| {
-        task.spawn(me()).args(["role", role]).on_host(host).start().unwrap().tids[0]
-    };
+    add_hosts(&mut task, &["near via=local", "far via=local"]);
     for host in ["near", "far"] {
         let peer = spawn_on(&mut task, "echo", host);
         echoes(&mut task, peer, &[1, 4033, 3_000_000]);
@@ -592,8 +581,7 @@ fn between_hosts() {
 
 /// Has little room for messages that it does not want yet.
 fn hoarder() {
-    let mut task = Task::enrol().unwrap();
-    let parent = task.parent().unwrap();
+    let (mut task, parent) = with_parent();
     task.send(parent, DONE, &Pack::new()).unwrap();
     let error = task.recv(parent, DONE).unwrap_err();
     assert_eq!(error.code(), pvm3::PvmError::NoMem);

@@ -11,7 +11,7 @@ use pvm3::{
     Any, Complex32, Complex64, EventReader, HostState, MailboxFlags, Managed, Pack, PvmError, Received,
     Scope, SpawnReply, StartHost, Task, Tasker, Tid, TraceEvent, TraceMask, TraceMode, Traced,
 };
-use rust_support::{Test, me};
+use rust_support::{Test, me, with_our_daemon, with_parent};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
@@ -100,11 +100,8 @@ fn child() {
 }
 
 fn a_hoster_starts_daemons() {
-    let mut task = Task::enrol().unwrap();
-    if !task.daemon_is_ours() {
-        // Its hosts would have to be other machines.
-        return println!("hosters are not tried with the original daemon");
-    }
+    // Hosts of the original's would have to be other machines.
+    let Some(mut task) = with_our_daemon() else { return };
     let mut hoster = task.become_hoster().unwrap();
     let mut adder = process("adder");
     let mut targets = Vec::new();
@@ -200,8 +197,7 @@ fn client() {
 }
 
 fn worker() {
-    let mut task = Task::enrol().unwrap();
-    let parent = task.parent().unwrap();
+    let (mut task, parent) = with_parent();
     task.send(parent, HELLO, &Pack::new()).unwrap();
     let _ = task.recv_timeout(parent, GO, LIMIT);
 }
@@ -253,8 +249,7 @@ fn unpack(message: &mut Received) -> pvm3::Result<()> {
 
 /// What a traced task does; `traced.c` does the same.
 fn traced() {
-    let mut task = Task::enrol().unwrap();
-    let parent = task.parent().unwrap();
+    let (mut task, parent) = with_parent();
     let pack = pack().unwrap();
     task.send(parent, WORK, &pack).unwrap();
     task.send(Tid::NONE, WORK, &pack).unwrap_err();

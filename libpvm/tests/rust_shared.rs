@@ -2,9 +2,8 @@
 
 mod rust_support;
 
-use pvm3::{Any, Pack, Routing, Scope, Task, Tid};
-use rust_support::{Test, spawn};
-use rustix::process::{Pid, Signal, kill_process};
+use pvm3::{Any, Pack, Routing, Task, Tid};
+use rust_support::{Test, check_numbered, kill, numbered, process_of, spawn, with_parent};
 use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -48,8 +47,7 @@ const FLOODS: usize = 3000;
 
 /// Takes floods, and answers each.
 fn drain() {
-    let mut task = Task::enrol().unwrap();
-    let parent = task.parent().unwrap();
+    let (mut task, parent) = with_parent();
     for _ in 0..FLOODS {
         (0..FLOOD).for_each(|_| assert_eq!(task.recv(parent, WORK).unwrap().len(), 1024));
         task.send(parent, DONE, &Pack::new()).unwrap();
@@ -58,8 +56,7 @@ fn drain() {
 
 /// Answers each job with a word that it is done, then that it is ready.
 fn worker() {
-    let mut task = Task::enrol().unwrap();
-    let parent = task.parent().unwrap();
+    let (mut task, parent) = with_parent();
     while task.recv(parent, WORK).unwrap().get_one::<i32>().unwrap() != 0 {
         task.send(parent, DONE, &Pack::new()).unwrap();
         task.send(parent, READY, &Pack::new()).unwrap();
@@ -123,24 +120,16 @@ fn floods_are_answered() {
     }
 }
 
-/// A number, and as many bytes as it says.
-fn numbered(number: i32) -> Pack {
-    let length = [0, 7, 100, 900, 1000, 5000, 70_000][number as usize % 7];
-    let mut pack = Pack::raw();
-    pack.put_one(number).unwrap().put(&vec![number as u8; length]).unwrap();
-    pack
-}
+/// Bytes of numbered messages behind their numbers.
+const LENGTHS: [usize; 7] = [0, 7, 100, 900, 1000, 5000, 70_000];
 
 /// Takes numbered messages until all have come, and says so.
 fn checker() {
-    let mut task = Task::enrol().unwrap();
-    let parent = task.parent().unwrap();
+    let (mut task, parent) = with_parent();
     task.send(parent, WORK, &Pack::new()).unwrap();
     for number in 0..COUNT {
         let mut message = task.recv(parent, WORK).unwrap();
-        assert_eq!(message.get_one::<i32>().unwrap(), number);
-        let rest: Vec<u8> = message.get(message.len() - 4).unwrap();
-        assert!(rest.iter().all(|&byte| byte == number as u8));
+        check_numbered(&mut message, number);
     }
     task.send(parent, DONE, &Pack::new()).unwrap();
     task.exit().unwrap();
@@ -159,7 +148,7 @@ fn order_across_routes() {
             task.set_routing(routing);
             task.poll().unwrap();
         }
-        task.send(child, WORK, &numbered(number)).unwrap();
+        task.send(child, WORK, &numbered(number, &LENGTHS)).unwrap();
     }
     task.recv(child, DONE).unwrap();
 }
@@ -186,7 +175,7 @@ fn multicasts_share_a_body() {
         task.recv(Any, WORK).unwrap();
     }
     for number in 0..COUNT {
-        task.multicast(&children, WORK, &numbered(number)).unwrap();
+        task.multicast(&children, WORK, &numbered(number, &LENGTHS)).unwrap();
     }
     for _ in &children {
         task.recv(Any, DONE).unwrap();
@@ -202,8 +191,7 @@ fn pieces() -> usize {
 
 /// Says how much it shares before it has heard anything, and behind.
 fn stranger() {
-    let mut task = Task::enrol().unwrap();
-    let parent = task.parent().unwrap();
+    let (mut task, parent) = with_parent();
     let say = |task: &mut Task| {
         let mut pack = Pack::new();
         pack.put_one(pieces() as i32).unwrap();
@@ -225,10 +213,9 @@ fn nothing_is_shared_before_it_is_of_use() {
 
 /// Sends numbered messages and is killed meanwhile.
 fn speaker() {
-    let mut task = Task::enrol().unwrap();
-    let parent = task.parent().unwrap();
+    let (mut task, parent) = with_parent();
     for number in 0..COUNT / 3 {
-        task.send(parent, WORK, &numbered(number)).unwrap();
+        task.send(parent, WORK, &numbered(number, &LENGTHS)).unwrap();
     }
     task.recv(parent, DONE).unwrap();
 }
@@ -238,18 +225,16 @@ fn last_words_of_the_killed() {
     for round in 0..5 {
         let child = spawn(&mut task, "speaker", 1)[0];
         task.notify_exit(&[child], ENDED).unwrap();
-        let pid = task.tasks(Scope::Task(child)).unwrap()[0].pid;
+        let pid = process_of(&mut task, child);
         let mut next = 0;
         loop {
             let mut message = task.recv(Any, Any).unwrap();
             if message.tag() == ENDED {
                 break;
             }
-            assert_eq!(message.get_one::<i32>().unwrap(), next);
-            let rest: Vec<u8> = message.get(message.len() - 4).unwrap();
-            assert!(rest.iter().all(|&byte| byte == next as u8));
+            check_numbered(&mut message, next);
             if next == 300 + 37 * round {
-                kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+                kill(pid);
             }
             next += 1;
         }

@@ -8,8 +8,9 @@ mod c_support;
 mod rust_support;
 
 use c_support::Library;
+use pvm_tests::process;
 use pvm3::{Pack, PvmError, Scope, Task, Tid};
-use rust_support::{Test, me};
+use rust_support::{Test, daemon_pid, me, with_our_daemon, with_parent};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, ExitCode, Stdio};
@@ -47,10 +48,6 @@ fn main() -> ExitCode {
     rust_support::main(TESTS, ROLES)
 }
 
-fn enrol() -> Option<Task> {
-    Some(Task::enrol().unwrap()).filter(Task::daemon_is_ours)
-}
-
 fn send_number(task: &mut Task, to: Tid, number: u32) {
     let mut pack = Pack::new();
     pack.put_one(number).unwrap();
@@ -63,8 +60,7 @@ fn received(task: &mut Task, from: impl Into<pvm3::Source>) -> u32 {
 }
 
 fn brief() {
-    let mut task = Task::enrol().unwrap();
-    let parent = task.parent().unwrap();
+    let (mut task, parent) = with_parent();
     send_number(&mut task, parent, 1);
     task.exit().unwrap();
 }
@@ -96,12 +92,12 @@ fn below(task: &mut Task, generation: u32) -> u32 {
 }
 
 fn a_deep_family() {
-    let Some(mut task) = enrol() else { return };
+    let Some(mut task) = with_our_daemon() else { return };
     assert_eq!(below(&mut task, 1), GENERATIONS);
 }
 
 fn many_parents_at_once() {
-    let Some(mut task) = enrol() else { return };
+    let Some(mut task) = with_our_daemon() else { return };
     let parents = task.spawn(me()).args(["role", "parent"]).count(PARENTS).start().unwrap();
     assert_eq!((parents.tids.len(), parents.failed.len()), (PARENTS, 0));
     let heard: u32 = parents.tids.iter().map(|&parent| received(&mut task, parent)).sum();
@@ -148,7 +144,7 @@ fn bear(task: &mut Task, helped: bool) -> (i32, [i32; 5]) {
 }
 
 fn a_task_uses_the_channel_it_inherits() {
-    let Some(mut task) = enrol() else { return };
+    let Some(mut task) = with_our_daemon() else { return };
     let (known, [_, first, sockets, parent, second]) = bear(&mut task, false);
     assert_eq!((first, parent), (known, task.tid().raw()));
     assert_eq!(sockets, 1, "it has made no other connection");
@@ -156,7 +152,7 @@ fn a_task_uses_the_channel_it_inherits() {
 }
 
 fn another_enrols_in_its_place() {
-    let Some(mut task) = enrol() else { return };
+    let Some(mut task) = with_our_daemon() else { return };
     let (known, [helper, first, _, parent, second]) = bear(&mut task, true);
     assert_eq!((helper, parent), (known, 0));
     assert!(first != known && second != known && second != first);
@@ -164,8 +160,7 @@ fn another_enrols_in_its_place() {
 
 /// Names the team in which it is to be.
 fn member() {
-    let mut task = Task::enrol().unwrap();
-    let parent = task.parent().unwrap();
+    let (mut task, parent) = with_parent();
     send_number(
         &mut task,
         parent,
@@ -175,7 +170,7 @@ fn member() {
 }
 
 fn a_task_names_its_team() {
-    let Some(mut task) = enrol() else {
+    let Some(mut task) = with_our_daemon() else {
         let mut task = Task::enrol().unwrap();
         return assert_eq!(task.join_team("orchestra").unwrap_err().code(), PvmError::NotImpl);
     };
@@ -189,7 +184,7 @@ fn a_task_names_its_team() {
 }
 
 fn a_program_in_c_names_its_team() {
-    let Some(mut task) = enrol() else { return };
+    let Some(mut task) = with_our_daemon() else { return };
     let Some(program) = c_support::compile("team.c", Library::Static, &pvm3::tmp_dir()) else { return };
     let mut command = Command::new(program);
     let mut program = command.arg("orchestra").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -205,7 +200,7 @@ fn a_program_in_c_names_its_team() {
 }
 
 fn arguments_beyond_the_systems_limit() {
-    let Some(mut task) = enrol() else { return };
+    let Some(mut task) = with_our_daemon() else { return };
     let too_much = "x".repeat(1 << 20);
     let spawned = task.spawn(me()).args(["role", "brief", &too_much]).count(3).start().unwrap();
     assert_eq!((spawned.tids, spawned.failed), (vec![], vec![PvmError::Overflow; 3]));
@@ -220,21 +215,18 @@ fn arguments_beyond_the_systems_limit() {
 type Holdings = (BTreeMap<String, usize>, usize, u64);
 
 fn holdings() -> Holdings {
-    let daemon = std::env::var("PVM_TEST_DAEMON_PID").unwrap();
+    let daemon = daemon_pid();
     let mut files: BTreeMap<String, usize> = BTreeMap::new();
     for file in std::fs::read_dir(format!("/proc/{daemon}/fd")).unwrap().flatten() {
         let Ok(target) = std::fs::read_link(file.path()) else { continue };
         let kind = target.to_string_lossy().split(':').next().unwrap_or_default().to_owned();
         *files.entry(kind).or_default() += 1;
     }
-    let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    let states = processes.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
-    let zombie = format!("Z {daemon} ");
-    let zombies =
-        states.filter(|state| state.rsplit(") ").next().is_some_and(|rest| rest.starts_with(&zombie)));
-    let status = std::fs::read_to_string(format!("/proc/{daemon}/status")).unwrap();
-    let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    (files, zombies.count(), memory.trim().trim_end_matches(" kB").parse().unwrap())
+    let zombies = process::children(daemon)
+        .into_iter()
+        .filter(|child| process::stat(child.pid, 0).as_deref() == Some("Z"));
+    let memory = process::kilobytes(daemon, "status", "VmRSS").unwrap();
+    (files, zombies.count(), memory)
 }
 
 /// What the daemon holds once no other task is left.
@@ -264,7 +256,7 @@ fn run(task: &mut Task, count: usize) {
 }
 
 fn nothing_stays_of_what_has_ended() {
-    let Some(mut task) = enrol() else { return };
+    let Some(mut task) = with_our_daemon() else { return };
     let count = std::env::var(rust_support::QUEUE_TASKS).map_or(200, |count| count.parse().unwrap());
     // Managers stay, and so does what is made once: for long answers, too.
     run(&mut task, count.min(LONG_ANSWER));

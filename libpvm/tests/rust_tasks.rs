@@ -3,7 +3,7 @@
 mod rust_support;
 
 use pvm3::{Any, Element, OutputEvent, Pack, PvmError, Scope, Task, Tid};
-use rust_support::{Test, me, spawn};
+use rust_support::{Test, daemon_pid, kill, me, spawn, spawn_on, with_our_daemon, with_parent};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::ExitStatusExt;
@@ -213,8 +213,7 @@ fn flood_with(task: &mut Task, peer: Tid) {
 }
 
 fn flood() {
-    let mut task = Task::enrol().unwrap();
-    let parent = task.parent().unwrap();
+    let (mut task, parent) = with_parent();
     flood_with(&mut task, parent);
     task.send(parent, 2, &Pack::new()).unwrap();
     task.exit().unwrap();
@@ -228,8 +227,7 @@ fn both_ways_at_once() {
 }
 
 fn reporter() {
-    let mut task = Task::enrol().unwrap();
-    let parent = task.parent().unwrap();
+    let (mut task, parent) = with_parent();
     let siblings = task.siblings().unwrap();
     let exported = std::env::var("PVM_TEST_EXPORTED").unwrap_or_default();
     let given = std::env::var("PVM_TEST_GIVEN").unwrap_or_default();
@@ -369,8 +367,7 @@ fn collected_output() {
 }
 
 fn listener() {
-    let mut task = Task::enrol().unwrap();
-    let parent = task.parent().unwrap();
+    let (mut task, parent) = with_parent();
     let text = task.recv(parent, 4).unwrap().get_str().unwrap();
     task.send(parent, 5, Pack::new().put_str(&text).unwrap()).unwrap();
     assert!(task.recv_timeout(parent, 4, Duration::from_millis(100)).unwrap().is_none(), "a copy came twice");
@@ -416,9 +413,7 @@ fn lost_daemon() {
         task.send(me, tag, &Pack::new()).unwrap();
     }
     task.recv(Any, 2).unwrap();
-    let daemon = std::env::var("PVM_TEST_DAEMON_PID").unwrap().parse().unwrap();
-    let daemon = rustix::process::Pid::from_raw(daemon).unwrap();
-    rustix::process::kill_process(daemon, rustix::process::Signal::KILL).unwrap();
+    kill(daemon_pid());
     assert!(task.recv(Any, 1).unwrap().is_empty(), "what has come can still be had");
     assert_eq!(task.recv(Any, Any).unwrap_err().code(), PvmError::SysErr);
     assert!(!task.is_enrolled());
@@ -466,11 +461,7 @@ fn started_daemon() {
 
 /// Hosts can be added without another machine only to this system's daemon.
 fn several_hosts() {
-    let mut task = Task::enrol().unwrap();
-    if !task.daemon_is_ours() {
-        println!("several hosts are not tried with the original daemon");
-        return;
-    }
+    let Some(mut task) = with_our_daemon() else { return };
     task.notify_host_add(7).unwrap();
     let added = task.add_hosts(&["near via=local", "far via=local sp=2000"]).unwrap();
     let added: Vec<_> = added.into_iter().map(Result::unwrap).collect();
@@ -482,10 +473,9 @@ fn several_hosts() {
     let (sender, receiver) = mpsc::channel();
     let send = move |tid: Tid, what: OutputEvent| sender.send((tid, what)).unwrap();
     task.collect_output(Some(Box::new(send)));
-    let spawned = task.spawn(me()).args(["role", "sleeper"]).on_host("far").start().unwrap();
-    let sleeper = spawned.tids[0];
+    let sleeper = spawn_on(&mut task, "sleeper", "far");
     assert_eq!(sleeper.to_host(), lost);
-    let flooder = task.spawn(me()).args(["role", "flood"]).on_host("near").start().unwrap().tids[0];
+    let flooder = spawn_on(&mut task, "flood", "near");
     flood_with(&mut task, flooder);
     task.recv(flooder, 2).unwrap();
     assert_eq!(task.delete_hosts(&["far"]).unwrap(), [Ok(())]);
@@ -502,9 +492,7 @@ fn several_hosts() {
 fn original_library() {
     let folder = pvm3::tmp_dir();
     let program = folder.join("peer");
-    if rust_support::compile_for_original("peer.c", &program).is_none() {
-        return;
-    }
+    let Some(()) = rust_support::compile_for_original("peer.c", &program) else { return };
     let mut task = Task::enrol().unwrap();
     let peer = task.spawn(program.to_str().unwrap()).start().unwrap().tids[0];
     task.notify_exit(&[peer], 40).unwrap();

@@ -4,7 +4,7 @@
 mod rust_support;
 
 use pvm3::{Any, Pack, PvmError, Scope, Task, Tid};
-use rust_support::{Test, me};
+use rust_support::{Test, me, with_hosts, with_parent};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -28,15 +28,9 @@ fn main() -> ExitCode {
     rust_support::main(TESTS, ROLES)
 }
 
-/// This task, in a machine where two hosts have room for three tasks each; none where the daemon is the original's.
+/// This task, in a machine where two hosts have room for three tasks each.
 fn enrol() -> Option<Task> {
-    let mut task = Task::enrol().unwrap();
-    if !task.daemon_is_ours() {
-        return None;
-    }
-    let hosts = ["first via=local slots=3", "second via=local slots=3"];
-    task.add_hosts(&hosts).unwrap().into_iter().for_each(|host| drop(host.unwrap()));
-    Some(task)
+    with_hosts(&["first via=local slots=3", "second via=local slots=3"])
 }
 
 /// Whether tasks with even numbers are on one host, and those with odd ones on another.
@@ -99,8 +93,7 @@ fn counted() {
 
 /// Talks to those whose numbers are even, or odd, as its own is.
 fn crowd() {
-    let mut task = Task::enrol().unwrap();
-    let parent = task.parent().unwrap();
+    let (mut task, parent) = with_parent();
 
     let tids: Vec<i32> = task.recv(parent, START).unwrap().get(TASKS).unwrap();
     let own = tids.iter().position(|&tid| tid == task.tid().raw()).expect("it is one of them");

@@ -6,8 +6,9 @@ mod c_support;
 mod rust_support;
 
 use c_support::Library;
-use pvm3::{Any, Pack, Routing, Scope, Task, Tid};
-use rust_support::{Test, me};
+use pvm_tests::process::{is_stopped, state};
+use pvm3::{Any, Pack, Routing, Task, Tid};
+use rust_support::{Test, me, process_of, with_hosts, with_our_daemon};
 use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -88,13 +89,7 @@ fn start(task: &mut Task, role: &str, count: usize, team: &str, host: &str) -> V
 }
 
 fn epochs_arrive(role: &str) {
-    let mut task = Task::enrol().unwrap();
-    if !task.daemon_is_ours() {
-        println!("epochs are not tried with the original daemon, which has none");
-        return;
-    }
-    task.add_hosts(&["far via=local"]).unwrap().into_iter().for_each(|host| drop(host.unwrap()));
-    let far = task.hosts().unwrap().into_iter().find(|host| host.name == "far").unwrap().tid;
+    let Some((mut task, far)) = with_host("far via=local") else { return };
     let listener = start(&mut task, "listener", 1, "talks", "far")[0];
     let talker = start(&mut task, role, 1, "talks", "localhost")[0];
     let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -129,11 +124,7 @@ fn echo() {
 
 /// Two tasks that exchange messages, one that waits and has had none, and one that computes.
 fn tasks_say_how_long_they_spin() {
-    let mut task = Task::enrol().unwrap();
-    if !task.daemon_is_ours() {
-        println!("the original daemon does not ask how long tasks spin");
-        return;
-    }
+    let Some(mut task) = with_our_daemon() else { return };
     let here = task.tid().to_host();
     let mut start = |role| start(&mut task, role, 1, role, "localhost")[0];
     let (echo, silent, busy) = (start("echo"), start("listener"), start("busy"));
@@ -168,15 +159,9 @@ fn leaver() {
     }
 }
 
-/// A machine with a second host, named `far`, with slices of this many milliseconds.
-fn with_host(slice: u32) -> Option<(Task, Tid)> {
-    let mut task = Task::enrol().unwrap();
-    if !task.daemon_is_ours() {
-        println!("turns are not tried with the original daemon, which has none");
-        return None;
-    }
-    let host = format!("far via=local slice={slice}");
-    task.add_hosts(&[host]).unwrap().into_iter().for_each(|host| drop(host.unwrap()));
+/// This task, in a machine with a second host, named `far`.
+fn with_host(far: &str) -> Option<(Task, Tid)> {
+    let mut task = with_hosts(&[far])?;
     let far = task.hosts().unwrap().into_iter().find(|host| host.name == "far").unwrap().tid;
     Some((task, far))
 }
@@ -185,16 +170,6 @@ fn with_host(slice: u32) -> Option<(Task, Tid)> {
 fn start_busy(task: &mut Task) -> Vec<Tid> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     (1..cores.max(2)).flat_map(|team| start(task, "busy", 2, &team.to_string(), "far")).collect()
-}
-
-fn process_of(task: &mut Task, tid: Tid) -> i32 {
-    task.tasks(Scope::Task(tid)).unwrap()[0].pid
-}
-
-/// As `ps` shows it: R, S, T, …; nothing for one that has ended.
-fn state(pid: i32) -> Option<char> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(") ")?.1.chars().next().filter(|&state| state != 'Z')
 }
 
 fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
@@ -206,13 +181,13 @@ fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 fn a_team_that_sleeps_lends_its_slot() {
-    let Some((mut task, far)) = with_host(2000) else { return };
+    let Some((mut task, far)) = with_host("far via=local slice=2000") else { return };
     let echo = start(&mut task, "echo", 1, "waits", "far")[0];
     expect_slot_lent(&mut task, echo, far);
 }
 
 fn a_team_of_c_programs_lends_its_slot() {
-    let Some((mut task, far)) = with_host(2000) else { return };
+    let Some((mut task, far)) = with_host("far via=local slice=2000") else { return };
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = c_support::compile("echo.c", Library::Static, folder.path()) else { return };
     let spawn = task.spawn(program.to_str().unwrap()).team("waits").on_host("far");
@@ -243,17 +218,16 @@ fn expect_slot_lent(task: &mut Task, echo: Tid, far: Tid) {
 }
 
 fn stopped_tasks_get_their_messages() {
-    let Some((mut task, _)) = with_host(700) else { return };
+    let Some((mut task, _)) = with_host("far via=local slice=700") else { return };
     let mut doomed = start(&mut task, "busy", 3, "doomed", "far");
     let _ = start_busy(&mut task);
     let listener = start(&mut task, "echo", 1, "doomed", "far")[0];
     task.notify_exit(&doomed, ENDED).unwrap();
     let pids: Vec<i32> = doomed.iter().map(|&tid| process_of(&mut task, tid)).collect();
-    let is_stopped = |pid: &i32| state(*pid) == Some('T');
     // Killed, asked to end by a signal, and ended by one that nobody handles.
     for signal in [None, Some(15), Some(10)] {
         eventually("it is not its turn", || {
-            pids.iter().filter(|&pid| is_stopped(pid)).count() == doomed.len()
+            pids.iter().filter(|&&pid| is_stopped(pid)).count() == doomed.len()
         });
         let victim = doomed.remove(0);
         match signal {
@@ -269,13 +243,13 @@ fn stopped_tasks_get_their_messages() {
 
 /// A task that leaves the machine goes on taking turns; when its daemon leaves, nobody stays stopped.
 fn a_task_that_leaves_is_resumed() {
-    let Some((mut task, _)) = with_host(20) else { return };
+    let Some((mut task, _)) = with_host("far via=local slice=20") else { return };
     let leaver = start(&mut task, "leaver", 1, "leaves", "far")[0];
     let busy = start_busy(&mut task);
     let mut pids = vec![process_of(&mut task, leaver)];
     pids.extend(busy.iter().map(|&tid| process_of(&mut task, tid)));
     for &pid in &pids {
-        eventually("everybody is stopped at times", || state(pid) == Some('T'));
+        eventually("everybody is stopped at times", || is_stopped(pid));
         eventually("everybody runs at times", || state(pid) == Some('R'));
     }
     task.delete_hosts(&["far"]).unwrap();

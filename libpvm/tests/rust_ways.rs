@@ -6,9 +6,8 @@
 
 mod rust_support;
 
-use pvm3::{Any, Pack, PvmError, Received, Routing, Scope, Task, Tid};
-use rust_support::{Test, me};
-use rustix::process::{Pid, Signal, kill_process};
+use pvm3::{Any, Pack, PvmError, Received, Routing, Source, Task, Tid};
+use rust_support::{Test, add_hosts, kill, me, process_of};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
@@ -124,7 +123,7 @@ fn partner(task: &mut Task, role: &str) -> Tid {
     let name = WAYS.iter().find(|(_, known)| *known == way()).unwrap().0;
     let memory = if way() == Way::Ring { "1" } else { "0" };
     if way() == Way::Automatic {
-        task.add_hosts(&["far via=local"]).unwrap().into_iter().for_each(|host| drop(host.unwrap()));
+        add_hosts(task, &["far via=local"]);
     }
     let spawn = task.spawn(me()).args(["role", role, name]);
     let spawn = if way() == Way::Automatic { spawn.on_host("far") } else { spawn };
@@ -177,6 +176,18 @@ fn check(mut message: Received, number: i32) {
     assert_eq!(message.len(), size + 8);
     let wrong = bytes.iter().enumerate().position(|(index, &byte)| byte != (index as i32 ^ number) as u8);
     assert_eq!(wrong, None, "{size} bytes");
+}
+
+/// Checks messages that are numbered from here on, until one has this tag; how far they go.
+fn check_until(task: &mut Task, from: impl Into<Source> + Copy, last: i32, mut number: i32) -> i32 {
+    loop {
+        let message = task.recv(from, Any).unwrap();
+        if message.tag() == last {
+            return number;
+        }
+        check(message, number);
+        number += 1;
+    }
 }
 
 /// Sends back what it gets, until that has another tag.
@@ -259,15 +270,7 @@ fn sleeper() {
     let (parent, message) = answer_warm(&mut task);
     assert_eq!(message.tag(), DONE);
     std::thread::sleep(Duration::from_secs(1));
-    let mut count = 0;
-    loop {
-        let message = task.recv(parent, Any).unwrap();
-        if message.tag() == DONE {
-            break;
-        }
-        check(message, count);
-        count += 1;
-    }
+    let count = check_until(&mut task, parent, DONE, 0);
     let mut pack = Pack::new();
     pack.put_one(count).unwrap();
     task.send(parent, DONE, &pack).unwrap();
@@ -311,22 +314,14 @@ fn cut() {
 fn what_is_cut_off_is_dropped() {
     let mut task = enrol();
     let peer = partner(&mut task, "cut");
-    let process = task.tasks(Scope::Task(peer)).unwrap()[0].pid;
+    let process = process_of(&mut task, peer);
     task.notify_exit(&[peer], ENDED).unwrap();
     task.send(peer, DONE, &Pack::new()).unwrap();
     check(task.recv(peer, Any).unwrap(), 0);
     check(task.recv(peer, Any).unwrap(), 1);
     // Its current message stays incomplete.
-    kill_process(Pid::from_raw(process).unwrap(), Signal::KILL).unwrap();
-    let mut number = 2;
-    loop {
-        let message = task.recv(Any, Any).unwrap();
-        if message.tag() == ENDED {
-            break;
-        }
-        check(message, number);
-        number += 1;
-    }
+    kill(process);
+    check_until(&mut task, Any, ENDED, 2);
     assert!(task.try_recv(Any, Any).unwrap().is_none(), "nothing comes behind its end");
     task.exit().unwrap();
 }

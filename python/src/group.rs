@@ -9,7 +9,7 @@ use crate::errors::of;
 use crate::handle::{Handle, tid};
 use crate::pickled;
 use crate::task::Task;
-use pvm3::{Pack, PvmError};
+use pvm3::PvmError;
 use pyo3::buffer::{ElementType, PyUntypedBuffer};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -194,8 +194,7 @@ impl Group {
     /// Sends an object, pickled, to all members but this task, which receive it by `Task.recv`.
     #[pyo3(signature = (obj, tag = 0))]
     fn broadcast(&self, py: Python<'_>, obj: &Bound<'_, PyAny>, tag: i32) -> PyResult<()> {
-        let mut pack = Pack::new();
-        pickled::pack(&mut pack, obj)?;
+        let pack = pickled::packed(obj)?;
         self.call(py, |group| group.broadcast(tag, &pack))
     }
 

@@ -4,7 +4,7 @@ use crate::message::Message;
 use crate::packer::Packer;
 use crate::pickled;
 use crate::task::Task;
-use pvm3::{MailboxFlags, Pack};
+use pvm3::MailboxFlags;
 use pyo3::prelude::*;
 
 fn flags(chosen: &[(bool, MailboxFlags)]) -> MailboxFlags {
@@ -36,8 +36,7 @@ impl Task {
             let pack = packer.pack();
             return self.handle.call(py, |task| task.put_info(name, pack, flags));
         }
-        let mut pack = Pack::new();
-        pickled::pack(&mut pack, value)?;
+        let pack = pickled::packed(value)?;
         self.handle.call(py, |task| task.put_info(name, &pack, flags))
     }
 

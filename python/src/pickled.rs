@@ -50,6 +50,13 @@ pub fn pack(pack: &mut Pack, object: &Bound<'_, PyAny>) -> PyResult<()> {
     Ok(())
 }
 
+/// An object, to be sent alone.
+pub fn packed(object: &Bound<'_, PyAny>) -> PyResult<Pack> {
+    let mut packed = Pack::new();
+    pack(&mut packed, object)?;
+    Ok(packed)
+}
+
 /// Takes the next object out of a message.
 pub fn unpack<'py>(py: Python<'py>, received: &mut Received) -> PyResult<Bound<'py, PyAny>> {
     let mut head = [0; 2 * WORD];

@@ -80,8 +80,7 @@ impl Task {
     /// gets nothing.
     #[pyo3(signature = (to, obj, tag = 0))]
     fn send(&self, py: Python<'_>, to: i64, obj: &Bound<'_, PyAny>, tag: i32) -> PyResult<()> {
-        let mut pack = Pack::new();
-        pickled::pack(&mut pack, obj)?;
+        let pack = pickled::packed(obj)?;
         self.send_pack(py, to, tag, &pack)
     }
 
@@ -102,8 +101,7 @@ impl Task {
     /// Sends an object, pickled, to several tasks: to each once, and not to this one.
     #[pyo3(signature = (to, obj, tag = 0))]
     fn multicast(&self, py: Python<'_>, to: Vec<i64>, obj: &Bound<'_, PyAny>, tag: i32) -> PyResult<()> {
-        let mut pack = Pack::new();
-        pickled::pack(&mut pack, obj)?;
+        let pack = pickled::packed(obj)?;
         let to = tids(&to)?;
         self.handle.call(py, |task| task.multicast(&to, tag, &pack))
     }

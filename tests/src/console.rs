@@ -160,17 +160,6 @@ impl Console {
         self.program.await_line(what, |line| wanted(without_prompt(line)))
     }
 
-    /// Waits for `count` such lines.
-    #[track_caller]
-    pub fn await_lines<T>(
-        &self,
-        what: &str,
-        count: usize,
-        mut wanted: impl FnMut(&str) -> Option<T>,
-    ) -> Vec<T> {
-        self.program.await_lines(what, count, |line| wanted(without_prompt(line)))
-    }
-
     /// `quit`, and what it printed in all its life.
     #[track_caller]
     pub fn quit(mut self) -> Ended {

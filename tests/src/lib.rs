@@ -58,3 +58,15 @@ pub use install::Installation;
 pub use machine::Machine;
 pub use network::Network;
 pub use program::Program;
+
+/// The placement policies of agents.
+pub const AGENT_POLICIES: [&str; 8] = [
+    "local",
+    "sender-initiated",
+    "receiver-initiated",
+    "bidding",
+    "up-down",
+    "hierarchical",
+    "graph-theoretic",
+    "coallocation",
+];

@@ -31,7 +31,42 @@ pub fn children(parent: i32) -> Vec<Process> {
 
 /// Whether the process exists and is no zombie.
 pub fn is_alive(pid: i32) -> bool {
-    state_and_parent(pid).is_some_and(|(state, _)| state != 'Z')
+    state(pid).is_some()
+}
+
+/// Whether the process is stopped.
+pub fn is_stopped(pid: i32) -> bool {
+    state(pid) == Some('T')
+}
+
+/// The state as `ps` shows it: R, S, T, …; nothing for a process that has ended.
+pub fn state(pid: i32) -> Option<char> {
+    stat(pid, 0)?.chars().next().filter(|&state| state != 'Z')
+}
+
+/// A field of `/proc/PID/stat`, counted from the state (proc_pid_stat(5), field 3): the name before it may hold blanks and parentheses.
+pub fn stat(pid: i32, field: usize) -> Option<String> {
+    let stat = text(pid, "stat")?;
+    stat.rsplit(')').next()?.split_whitespace().nth(field).map(str::to_owned)
+}
+
+/// What stands behind a name in `/proc/PID/status` or a file like it.
+pub fn field(pid: i32, file: &str, name: &str) -> Option<String> {
+    let text = text(pid, file)?;
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    Some(value.trim().to_owned())
+}
+
+/// The same for an amount of memory, kB.
+pub fn kilobytes(pid: i32, file: &str, name: &str) -> Option<u64> {
+    field(pid, file, name)?.strip_suffix(" kB")?.parse().ok()
+}
+
+/// A variable of the environment with which the process began.
+pub fn variable(pid: i32, name: &str) -> Option<String> {
+    let environment = text(pid, "environ")?;
+    let value = environment.split('\0').find_map(|entry| entry.strip_prefix(name)?.strip_prefix('='))?;
+    Some(value.to_owned())
 }
 
 /// Sends a signal; whether there was such a process.
@@ -49,8 +84,8 @@ pub fn udp_sockets(pid: i32) -> Vec<(String, u16)> {
     let inodes = socket_inodes(pid);
     ["udp", "udp6"]
         .iter()
-        .filter_map(|table| read(pid, &format!("net/{table}")))
-        .flat_map(|table| udp_rows(&String::from_utf8_lossy(&table)))
+        .filter_map(|table| text(pid, &format!("net/{table}")))
+        .flat_map(|table| udp_rows(&table))
         .filter(|(_, inode)| inodes.contains(inode))
         .map(|(socket, _)| socket)
         .collect()
@@ -87,19 +122,15 @@ fn all() -> Vec<Process> {
 }
 
 fn command_line(pid: i32) -> String {
-    let bytes = read(pid, "cmdline").unwrap_or_default();
-    String::from_utf8_lossy(&bytes).trim_end_matches('\0').replace('\0', " ")
+    text(pid, "cmdline").unwrap_or_default().trim_end_matches('\0').replace('\0', " ")
 }
 
 fn parent_of(pid: i32) -> Option<i32> {
-    state_and_parent(pid).map(|(_, parent)| parent)
+    stat(pid, 1)?.parse().ok()
 }
 
-/// Field 3 and 4 of /proc/<pid>/stat; field 2, the name, may itself hold blanks and parentheses.
-fn state_and_parent(pid: i32) -> Option<(char, i32)> {
-    let stat = String::from_utf8_lossy(&read(pid, "stat")?).into_owned();
-    let mut words = stat.rsplit(')').next()?.split_whitespace();
-    Some((words.next()?.chars().next()?, words.next()?.parse().ok()?))
+fn text(pid: i32, file: &str) -> Option<String> {
+    read(pid, file).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn read(pid: i32, file: &str) -> Option<Vec<u8>> {

@@ -306,9 +306,7 @@ fn fill(folder: &Path) -> PathBuf {
 fn on_a_full_disk_the_machine_works_and_loses_lines_of_its_log() {
     let check = "a full disk under the log";
     let Some(ours) = Installation::ours_only(check) else { return };
-    if peers::require(&[Peer::Mount], check).is_none() {
-        return;
-    }
+    let Some(()) = peers::require(&[Peer::Mount], check) else { return };
     let Some(programs) = Programs::compile(&["batch"], &ours, Linking::Shared) else { return };
     let plan = Plan::of(&ours).path(programs.folder()).variable("PVM_LOG", "debug").local_hosts(1);
     let mut machine = plan.try_start_in(&SmallDisk::over).expect("the daemon starts on a small disk");
@@ -387,9 +385,7 @@ fn another_machine_of_the_same_user_gets_no_link() {
 fn no_daemon_starts_without_room_for_its_address() {
     let check = "the start on a full disk";
     let Some(ours) = Installation::ours_only(check) else { return };
-    if peers::require(&[Peer::Mount], check).is_none() {
-        return;
-    }
+    let Some(()) = peers::require(&[Peer::Mount], check) else { return };
     let disk = std::cell::OnceCell::new();
     let prepare = |tmp: &Path| {
         SmallDisk::over(tmp);

@@ -8,7 +8,6 @@ use pvm_tests::program::Program;
 use pvm_tests::programs::{Linking, Programs};
 use pvm_tests::{Console, Installation, Machine, Network, process, wait};
 use rustix::process::Signal;
-use std::fs;
 use std::time::{Duration, Instant};
 
 /// Hosts besides the master.
@@ -172,11 +171,8 @@ impl Stage<'_> {
 
     /// Kilobytes of memory that the master's daemon has.
     fn memory(&self) -> u64 {
-        let path = format!("/proc/{}/smaps_rollup", self.machine.daemon_pid());
-        let text = fs::read_to_string(path).expect("the daemon runs");
-        let line =
-            text.lines().find_map(|line| line.strip_prefix("Private_Dirty:")).expect("as proc(5) says");
-        line.trim().trim_end_matches(" kB").parse().expect("a number")
+        let daemon = self.machine.daemon_pid();
+        process::kilobytes(daemon, "smaps_rollup", "Private_Dirty").expect("the daemon runs")
     }
 
     /// Things happen for so long; the memory that the daemon has when all is well again.

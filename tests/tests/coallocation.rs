@@ -200,9 +200,7 @@ fn links_are_as_congested_as_jobs_say_and_ends_are_predicted() {
 #[test]
 fn what_a_job_sends_between_clusters_is_measured() {
     let Some(scene) = JobScene::with_hostfile("traffic between clusters", QUEUES, HOSTS) else { return };
-    if scene.compile_c("talk", TALK).is_none() {
-        return;
-    }
+    let Some(()) = scene.compile_c("talk", TALK) else { return };
     let submit = || scene.good("submit --queue bfnp -n 2 --cpus 2 --hosts @small --output none ./talk");
     let first = submit();
     assert_eq!(clusters_of(&scene, &first), shares(&[("north", 1), ("south", 1)]));

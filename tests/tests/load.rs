@@ -3,8 +3,7 @@
 use pvm_tests::machine::Plan;
 use pvm_tests::program::Program;
 use pvm_tests::programs::{Linking, Programs};
-use pvm_tests::{Installation, Machine};
-use std::fs;
+use pvm_tests::{Installation, Machine, process};
 use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -22,9 +21,7 @@ fn flood_within(limit: Duration, machine: &Machine, programs: &Programs, words: 
 
 /// The most memory that a process has had, in MiB.
 fn peak_memory(pid: i32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process runs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the kernel tells");
-    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") / 1024
+    process::kilobytes(pid, "status", "VmHWM").expect("the process runs") / 1024
 }
 
 #[test]

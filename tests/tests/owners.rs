@@ -1,6 +1,7 @@
 //! Owners of hosts that come back and leave: real daemons on this computer, real processes.
 
 use pvm_tests::job_scene::JobScene;
+use pvm_tests::process::{self, is_stopped};
 use pvm_tests::{Machine, wait};
 use rustix::pty::OpenptFlags;
 use serde_json::Value;
@@ -19,19 +20,8 @@ const VACATED: Duration = Duration::from_secs(2);
 /// The kernel's number of the class that runs when a core has nothing else to do (sched(7)).
 const IDLE_CLASS: &str = "5";
 
-/// A field of what the kernel says of a process, counted from the state (proc_pid_stat(5), field 3).
-fn stat(pid: i32, field: usize) -> String {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
-    fields.split(' ').nth(field).unwrap_or_default().to_owned()
-}
-
-fn is_stopped(pid: i32) -> bool {
-    stat(pid, 0) == "T"
-}
-
 fn runs_idly(pid: i32) -> bool {
-    stat(pid, 38) == IDLE_CLASS
+    process::stat(pid, 38).is_some_and(|class| class == IDLE_CLASS)
 }
 
 /// What `pvm owner` says of a host.
@@ -52,7 +42,7 @@ fn spawn_on(machine: &Machine, host: &str) -> i32 {
     let mut console = machine.console();
     console.spawn(&format!("-{host} {PROGRAM} /dev/zero"));
     console.quit();
-    let is_it = |process: &pvm_tests::process::Process| process.command.starts_with(PROGRAM);
+    let is_it = |process: &process::Process| process.command.starts_with(PROGRAM);
     machine.processes().into_iter().find(is_it).expect("the task").pid
 }
 

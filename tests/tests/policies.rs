@@ -5,20 +5,9 @@ use pvm_tests::install::workspace;
 use pvm_tests::machine::Plan;
 use pvm_tests::process::Process;
 use pvm_tests::programs::{Linking, Programs};
-use pvm_tests::{Installation, Machine, process, wait};
+use pvm_tests::{AGENT_POLICIES, Installation, Machine, process, wait};
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
-
-const POLICIES: [&str; 8] = [
-    "local",
-    "sender-initiated",
-    "receiver-initiated",
-    "bidding",
-    "up-down",
-    "hierarchical",
-    "graph-theoretic",
-    "coallocation",
-];
 
 fn docs() -> PathBuf {
     workspace().join("docs")
@@ -75,7 +64,7 @@ fn each_policy_places_by_its_rule() {
     let Some(ours) = Installation::ours_only("policies of agents") else { return };
     let machine = machine(&ours);
     let mut console = machine.console_with_hosts(3);
-    for policy in POLICIES {
+    for policy in AGENT_POLICIES {
         // What other programs do on this computer is load of all hosts: it takes a quiet moment to see the rule.
         wait::becomes_true(policy, || is_by_rule(policy, spawn(&mut console, policy, 9)));
     }
@@ -87,14 +76,14 @@ fn what_no_host_has_room_for_starts_all_the_same_unless_it_is_queued() {
     let Some(ours) = Installation::ours_only("policies of agents") else { return };
     let machine = machine(&ours);
     let mut console = machine.console_with_hosts(3);
-    for policy in POLICIES {
+    for policy in AGENT_POLICIES {
         spawn(&mut console, policy, 40);
     }
     // Tasks that are confined to a host are there.
-    for policy in POLICIES {
+    for policy in AGENT_POLICIES {
         console.spawn(&format!("-3 -h2 -%{policy} /bin/sleep 1000"));
     }
-    assert_eq!(per_host(&mut console), [0, 3 * POLICIES.len(), 0]);
+    assert_eq!(per_host(&mut console), [0, 3 * AGENT_POLICIES.len(), 0]);
     console.command("reset");
     wait::becomes_true("no task is left", || console.tasks().is_empty());
     // Of a queued batch no more run than there are slots.
@@ -265,7 +254,7 @@ fn batches_end_although_hosts_die() {
     let Some(ours) = Installation::ours_only("policies of agents") else { return };
     let machine = machine(&ours);
     let mut console = machine.console_with_hosts(3);
-    for policy in POLICIES {
+    for policy in AGENT_POLICIES {
         console.command(&format!("spawn -+ -60 -%{policy} /bin/sleep 0.2"));
     }
     wait::becomes_true("tasks run on two hosts", || {
@@ -277,7 +266,7 @@ fn batches_end_although_hosts_die() {
     let mut listed = Vec::new();
     let over = wait::until(wait::PATIENCE, || {
         listed = console.command("batch");
-        (listed.iter().filter(|line| is_over(line, 60)).count() == POLICIES.len()).then_some(())
+        (listed.iter().filter(|line| is_over(line, 60)).count() == AGENT_POLICIES.len()).then_some(())
     });
     assert_eq!(over, Some(()), "{listed:#?}");
     console.quit();

@@ -143,9 +143,7 @@ int main(void)
 #[test]
 fn the_tasks_of_a_parallel_job_are_a_group_from_the_start() {
     let Some(scene) = JobScene::with_queues("the group of a job", FILE) else { return };
-    if scene.compile_c("team", TEAM).is_none() {
-        return;
-    }
+    let Some(()) = scene.compile_c("team", TEAM) else { return };
     for _ in 0..5 {
         let id = scene.good("submit -n 5 --output team.%j ./team");
         let output = scene.pvm(&format!("wait {id}"));

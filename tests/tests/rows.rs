@@ -2,10 +2,10 @@
 
 use pvm_tests::job_scene::JobScene;
 use pvm_tests::machine::Plan;
+use pvm_tests::process::{self, is_stopped};
 use pvm_tests::{Console, Installation, Machine, wait};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::thread;
 use std::time::Duration;
 
@@ -58,16 +58,9 @@ fn processes(machine: &Machine) -> Vec<(String, String, i32)> {
     };
     let all = machine.processes().into_iter().filter(|process| process.command.starts_with(PROGRAM));
     let known = all.filter_map(|process| {
-        let environment = fs::read_to_string(format!("/proc/{}/environ", process.pid)).ok()?;
-        let team = environment.split('\0').find_map(|entry| entry.strip_prefix("PVM_TEAM="))?;
-        Some((team.to_owned(), host_of(process.pid)?, process.pid))
+        Some((process::variable(process.pid, "PVM_TEAM")?, host_of(process.pid)?, process.pid))
     });
     known.collect()
-}
-
-fn is_stopped(pid: i32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
 }
 
 /// The teams of which a process runs on each host, at a moment.
@@ -151,11 +144,7 @@ const QUEUES: &str = "[[queue]]\nname = \"gang\"\nturns = \"rows\"\n\n[[queue]]\
 
 /// The processes of a job.
 fn of_job(machine: &Machine, job: &str) -> Vec<i32> {
-    let id = format!("PVM_JOB_ID={job}");
-    let is_of = |pid: i32| {
-        let environment = fs::read_to_string(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split('\0').any(|entry| entry == id)
-    };
+    let is_of = |pid: i32| process::variable(pid, "PVM_JOB_ID").is_some_and(|id| id == job);
     let all = machine.processes().into_iter().filter(|process| process.command.starts_with(PROGRAM));
     all.map(|process| process.pid).filter(|&pid| is_of(pid)).collect()
 }

@@ -331,9 +331,7 @@ impl Guest {
 fn daemons_leave_no_core_dump_and_their_tasks_can() {
     let check = "core dumps of daemons";
     let Some(ours) = Installation::ours_only(check) else { return };
-    if peers::require(&[Peer::Root], check).is_none() {
-        return;
-    }
+    let Some(()) = peers::require(&[Peer::Root], check) else { return };
     let guest = Guest::new(&ours);
     let script = "ulimit -Sc $(ulimit -Hc); exec ./pvm daemon -nh1 hosts";
     let master = Program::start(&mut guest.command(script));

@@ -164,9 +164,7 @@ fn a_master_that_was_suspended_finds_another_one_and_ends() {
 /// Open files, and kilobytes of memory of its own.
 fn held(pid: i32) -> (usize, u64) {
     let files = fs::read_dir(format!("/proc/{pid}/fd")).expect("the daemon runs").count();
-    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).expect("the daemon runs");
-    let line = text.lines().find_map(|line| line.strip_prefix("Private_Dirty:")).expect("as proc(5) says");
-    (files, line.trim().trim_end_matches(" kB").parse().expect("a number"))
+    (files, process::kilobytes(pid, "smaps_rollup", "Private_Dirty").expect("the daemon runs"))
 }
 
 #[test]

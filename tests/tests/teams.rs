@@ -6,7 +6,6 @@ use pvm_tests::peers::{self, Peer};
 use pvm_tests::{Console, Installation, Machine, process, wait};
 use rustix::process::Signal;
 use std::collections::BTreeSet;
-use std::fs;
 use std::process::{Child, Command};
 use std::thread;
 use std::time::Duration;
@@ -53,16 +52,13 @@ fn pids(machine: &Machine) -> Vec<i32> {
 
 /// The team to which a process belongs.
 fn team_of(pid: i32) -> usize {
-    let environment = fs::read_to_string(format!("/proc/{pid}/environ")).expect("an environment");
-    let team = environment.split('\0').find_map(|entry| entry.strip_prefix("PVM_TEAM="));
-    team.and_then(|team| team.parse().ok()).expect("a team")
+    process::variable(pid, "PVM_TEAM").and_then(|team| team.parse().ok()).expect("a team")
 }
 
 /// What the system tells of a process: its state, and the CPU time that it has used, in ticks.
 fn state(pid: i32) -> Option<(char, u64)> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
-    Some((fields[0].chars().next()?, fields[11].parse::<u64>().ok()? + fields[12].parse::<u64>().ok()?))
+    let ticks = |field| process::stat(pid, field)?.parse::<u64>().ok();
+    Some((process::stat(pid, 0)?.chars().next()?, ticks(11)? + ticks(12)?))
 }
 
 #[test]

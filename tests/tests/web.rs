@@ -305,9 +305,7 @@ fn places_for_viewers_are_limited() {
 #[test]
 fn other_interfaces_are_encrypted() {
     let Some(ours) = Installation::ours_only("pvm web with TLS") else { return };
-    if peers::require(&[Peer::Browser], "pvm web with TLS").is_none() {
-        return;
-    }
+    let Some(()) = peers::require(&[Peer::Browser], "pvm web with TLS") else { return };
     let machine = Plan::of(&ours).local_hosts(1).start();
     let (server, url) = serve(&machine, &["--listen", "0.0.0.0:0"]);
     assert!(url.starts_with("https://"), "{url}");
@@ -350,9 +348,7 @@ fn the_machines_authority_certifies_pages_of_all_its_hosts() {
     const UNKNOWN: Option<i32> = Some(60);
     let check = "the certificates of pvm web";
     let Some(ours) = Installation::ours_only(check) else { return };
-    if peers::require(&[Peer::Curl], check).is_none() {
-        return;
-    }
+    let Some(()) = peers::require(&[Peer::Curl], check) else { return };
     let [machine, other] = [2, 1].map(|hosts| Plan::of(&ours).local_hosts(hosts).start());
     machine.console_with_hosts(2).quit();
     let file = |name: &str| machine.folder().join(name);

@@ -2,7 +2,7 @@
 
 use super::memory::{CList, HostInfo, Out, TaskInfo, Text, TimeVal, numbers, store_all};
 use super::state::{Reporting, call};
-use super::tracepoints::{argument, nothing, result, traced};
+use super::tracepoints::{argument, nothing, result, text_argument, traced};
 use super::{control, internals};
 use pvm_wire::calls::hosts::{Clock, Config, Halt, HostClock, HostRecord, HostStatus, Tickle};
 use pvm_wire::calls::tasks::ListTasks;
@@ -56,22 +56,13 @@ pub extern "C" fn pvm_config(
 /// The data signature of the first host with this architecture.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_archcode(arch: Text<'_>) -> c_int {
-    let arch = arch.text();
-    let named = arch.as_ref().map_or("", |arch| *arch);
-    traced(
-        "pvm_archcode",
-        Event::Archcode,
-        |_, event| {
-            event.text(Datum::AN, named);
-        },
-        result(Datum::AC),
-        |state| {
-            let arch = arch?;
-            let found = state.ask(&Config {})?;
-            let host = found.hosts.iter().find(|host| host.arch == arch).ok_or(PvmError::NotFound)?;
-            Ok(host.signature as c_int)
-        },
-    )
+    let entry = text_argument(Datum::AN, arch.text().unwrap_or_default());
+    traced("pvm_archcode", Event::Archcode, entry, result(Datum::AC), |state| {
+        let arch = arch.text()?;
+        let found = state.ask(&Config {})?;
+        let host = found.hosts.iter().find(|host| host.arch == arch).ok_or(PvmError::NotFound)?;
+        Ok(host.signature as c_int)
+    })
 }
 
 /// The tasks of the machine (0), of a host or with this id.
@@ -103,25 +94,16 @@ pub extern "C" fn pvm_tasks(place: c_int, count: Out<'_, c_int>, array: Out<'_, 
 /// Whether a host is in the machine and answers: 0, or an error code.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_mstat(host: Text<'_>) -> c_int {
-    let host = host.text();
-    let named = host.as_ref().map_or("", |host| *host);
-    traced(
-        "pvm_mstat",
-        Event::Mstat,
-        |_, event| {
-            event.text(Datum::HN, named);
-        },
-        result(Datum::HS),
-        |state| {
-            state.engine()?;
-            let host = host?;
-            if host.is_empty() {
-                return Err(PvmError::BadParam.into());
-            }
-            let outcome = state.order(&HostStatus { name: host.to_owned() });
-            control::expect(&[PvmError::NoHost, PvmError::HostFail], Reporting::None, outcome)
-        },
-    )
+    let entry = text_argument(Datum::HN, host.text().unwrap_or_default());
+    traced("pvm_mstat", Event::Mstat, entry, result(Datum::HS), |state| {
+        state.engine()?;
+        let host = host.text()?;
+        if host.is_empty() {
+            return Err(PvmError::BadParam.into());
+        }
+        let outcome = state.order(&HostStatus { name: host.to_owned() });
+        control::expect(&[PvmError::NoHost, PvmError::HostFail], Reporting::None, outcome)
+    })
 }
 
 /// A host's time of day, and how far this host's is ahead of it.

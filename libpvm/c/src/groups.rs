@@ -1,6 +1,6 @@
 //! The group functions. Nothing is locked while they wait, and while functions of the program are called.
 
-use super::memory::{Text, TimeVal, store};
+use super::memory::{Text, TimeVal};
 use super::reductions::{Kind, Operation, combine};
 use super::state::{Failure, Outcome, Reporting, locked, try_fast};
 use super::wait::wait_for_input;
@@ -488,12 +488,13 @@ macro_rules! reductions {
         ) {
             // SAFETY: two arrays of `count` elements of this type, and room for the code.
             unsafe {
-                let code = predefined($operation, kind, x, y, count);
-                store(info, code.err().map_or(0, |error| error.code().code()));
+                let code = $crate::groups::predefined($operation, kind, x, y, count);
+                $crate::memory::store(info, code.err().map_or(0, |error| error.code().code()));
             }
         }
     )*};
 }
+pub(crate) use reductions;
 
 reductions! {
     /// The greater of each two elements; of complex numbers the one with the greater modulus.
@@ -517,9 +518,11 @@ fn operation_of(reduction: Reduction) -> Option<Operation> {
     all.into_iter().find(|&(known, _)| ptr::fn_addr_eq(known, reduction)).map(|(_, operation)| operation)
 }
 
+/// Combines `y` into `x`, as the predefined functions do.
+///
 /// # Safety
 /// As the functions above.
-unsafe fn predefined(
+pub unsafe fn predefined(
     operation: Operation,
     kind: *mut c_int,
     x: *mut c_void,

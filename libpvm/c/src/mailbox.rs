@@ -4,7 +4,7 @@ use super::control::expect;
 use super::memory::{CList, MailboxInfo, Out, Text};
 use super::nested;
 use super::state::{Failure, Outcome, Reporting, State, call};
-use super::tracepoints::{result, traced};
+use super::tracepoints::{result, text_argument, traced};
 use pvm_wire::body::BodyWriter;
 use pvm_wire::calls::mailbox::{Class, Entry, Flags, Found, Get, NO_RESET_CLASS, Names, Put, Remove};
 use pvm_wire::calls::nested::Nested;
@@ -66,16 +66,14 @@ fn entry_call(
     exit: impl FnOnce(&mut State, &mut Writer, c_int),
     body: impl FnOnce(&mut State, &OsStr) -> Outcome,
 ) -> c_int {
-    let class = class.os_text();
-    let named = class.as_ref().map_or(OsStr::new(""), |name| *name);
     let entry = |_: &mut State, event: &mut Writer| {
-        event.text(Datum::CN, named).int(Datum::CI, index);
+        event.text(Datum::CN, class.os_text().unwrap_or_default()).int(Datum::CI, index);
         more(event);
     };
     traced(name, event, entry, exit, |state| {
         state.engine()?;
-        let class = not_empty(class)?;
-        if index < least {
+        let class = class.os_text()?;
+        if class.is_empty() || index < least {
             return Err(PvmError::BadParam.into());
         }
         body(state, class)
@@ -88,10 +86,6 @@ fn no_more(_: &mut Writer) {}
 /// Whatever is no buffer's id is no buffer.
 fn no_such(_: PvmError) -> PvmError {
     PvmError::NoSuchBuf
-}
-
-fn not_empty(class: Result<&OsStr, Failure>) -> Result<&OsStr, Failure> {
-    class.and_then(|class| if class.is_empty() { Err(PvmError::BadParam.into()) } else { Ok(class) })
 }
 
 /// Gets a message by name into a buffer, which becomes the one to unpack from.
@@ -144,38 +138,23 @@ pub extern "C" fn pvm_getmboxinfo(
     count: Out<'_, c_int>,
     array: Out<'_, *mut MailboxInfo>,
 ) -> c_int {
-    let pattern = pattern.os_text_or_empty();
-    let named = pattern.as_ref().map_or(OsStr::new(""), |name| *name);
-    traced(
-        "pvm_getmboxinfo",
-        Event::Getmboxinfo,
-        |_, event| {
-            event.text(Datum::CN, named);
-        },
-        result(Datum::CC),
-        |state| {
-            let classes = classes(state, pattern?)?;
-            let mut list = CList::default();
-            for class in &classes {
-                let column = |pick: fn(&Entry) -> c_int| class.entries.iter().map(pick).collect::<Vec<_>>();
-                let name = list.text(&class.name);
-                let indices = list.numbers(column(|entry| entry.index));
-                let owners = list.numbers(column(|entry| entry.owner.raw()));
-                let flags = list.numbers(column(|entry| entry.flags.bits()));
-                list.push(MailboxInfo {
-                    name,
-                    entries: class.entries.len() as c_int,
-                    indices,
-                    owners,
-                    flags,
-                });
-            }
-            state.lists.classes = list;
-            count.set(state.lists.classes.len());
-            array.set(state.lists.classes.array());
-            Ok(0)
-        },
-    )
+    let entry = text_argument(Datum::CN, pattern.os_text_or_empty().unwrap_or_default());
+    traced("pvm_getmboxinfo", Event::Getmboxinfo, entry, result(Datum::CC), |state| {
+        let classes = classes(state, pattern.os_text_or_empty()?)?;
+        let mut list = CList::default();
+        for class in &classes {
+            let column = |pick: fn(&Entry) -> c_int| class.entries.iter().map(pick).collect::<Vec<_>>();
+            let name = list.text(&class.name);
+            let indices = list.numbers(column(|entry| entry.index));
+            let owners = list.numbers(column(|entry| entry.owner.raw()));
+            let flags = list.numbers(column(|entry| entry.flags.bits()));
+            list.push(MailboxInfo { name, entries: class.entries.len() as c_int, indices, owners, flags });
+        }
+        state.lists.classes = list;
+        count.set(state.lists.classes.len());
+        array.set(state.lists.classes.array());
+        Ok(0)
+    })
 }
 
 fn classes(state: &mut State, pattern: impl Into<OsString>) -> Result<Vec<Class>, Failure> {

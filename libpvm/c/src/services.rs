@@ -43,8 +43,7 @@ pub extern "C" fn pvm_reg_tracer(
     buffer: c_int,
     options: c_int,
 ) -> c_int {
-    let mask = mask.text();
-    let named = mask.as_ref().map_or("", |mask| *mask);
+    let named = mask.text().unwrap_or_default();
     traced(
         "pvm_reg_tracer",
         Event::RegTracer,
@@ -55,7 +54,7 @@ pub extern "C" fn pvm_reg_tracer(
         },
         result(Datum::CC),
         |state| {
-            let mask = mask?.to_owned();
+            let mask = mask.text()?.to_owned();
             let terms =
                 TracerTerms { trace_context, trace_tag, output_context, output_tag, mask, buffer, options };
             toggle(state, &Role::Tracer(terms))

@@ -5,7 +5,7 @@
 
 use super::state::{Outcome, State, call, locked};
 use pvm_wire::events::{Datum, ENTRY, EXIT, Event, Writer};
-use std::ffi::c_int;
+use std::ffi::{OsStr, c_int};
 
 /// Makes a traced call: `entry` adds data to its first event, `exit` to its second one, which
 /// knows the result.
@@ -44,6 +44,16 @@ pub fn nothing(_: &mut State, _: &mut Writer) {}
 pub fn argument(datum: Datum, value: c_int) -> impl FnOnce(&mut State, &mut Writer) {
     move |_, event| {
         event.int(datum, value);
+    }
+}
+
+/// As [`argument`], for a text.
+pub fn text_argument(
+    datum: Datum,
+    text: &(impl AsRef<OsStr> + ?Sized),
+) -> impl FnOnce(&mut State, &mut Writer) {
+    move |_, event| {
+        event.text(datum, text);
     }
 }
 

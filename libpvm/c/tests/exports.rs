@@ -292,9 +292,9 @@ fn every_fortran_subroutine_is_given_null() {
 
 #[test]
 fn every_fortran_subroutine_is_compared_with_the_original() {
-    if peers::require(&[Peer::OriginalPvm], "the subroutines of the original libfpvm3.a").is_none() {
+    let Some(()) = peers::require(&[Peer::OriginalPvm], "the subroutines of the original libfpvm3.a") else {
         return;
-    }
+    };
     let library = Path::new(ORIGINAL).join("libfpvm3.a");
     let (compared, all) =
         (programs("f90", is_compared).to_ascii_lowercase(), programs("f90", |_| true).to_ascii_lowercase());

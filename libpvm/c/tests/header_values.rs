@@ -30,21 +30,20 @@ const TRACE_STRUCTURES: &[(&str, &[&str])] = &[
 /// code say three integers. Ours declares what is true.
 const DIFFERS_ON_PURPOSE: &str = "pvm_recvf";
 
+/// What a comparison with the original's headers needs.
+const COMPARED: &[Peer] = &[Peer::CCompiler, Peer::OriginalPvm];
+
 /// Our include folder.
 fn ours() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("include")
 }
 
-/// A fresh folder for one test's programs.
-fn workshop(test: &str) -> PathBuf {
+/// A fresh folder for the programs of a test that needs these peers.
+fn workshop(test: &str, peers: &[Peer], check: &str) -> Option<PathBuf> {
+    peers::require(peers, check)?;
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("a folder for the test's programs");
-    folder
-}
-
-/// Whether there are these peers.
-fn have(peers: &[Peer], check: &str) -> bool {
-    peers::require(peers, check).is_some()
+    Some(folder)
 }
 
 /// Runs a command that must succeed and returns its standard output.
@@ -168,10 +167,11 @@ fn run_fortran(folder: &Path, include_folder: &Path, form: &str, names: &BTreeSe
 
 #[test]
 fn compiles_without_warnings_in_every_dialect() {
-    if !have(&[Peer::CCompiler, Peer::CppCompiler], "pvm3.h in the dialects of C and C++") {
+    let Some(folder) =
+        workshop("dialects", &[Peer::CCompiler, Peer::CppCompiler], "pvm3.h in the dialects of C and C++")
+    else {
         return;
-    }
-    let folder = workshop("dialects");
+    };
     let dialects =
         [("c", "c89"), ("c", "gnu89"), ("c", "c99"), ("c", "gnu17"), ("c++", "c++98"), ("c++", "c++17")];
     for prelude in ["", "#include <stdio.h>\n", "#define NOTMPNAM\n#define PVM33COMPAT\n"] {
@@ -193,10 +193,11 @@ fn compiles_without_warnings_in_every_dialect() {
 
 #[test]
 fn a_program_may_redeclare_the_error_variables() {
-    if !have(&[Peer::CCompiler], "pvm3.h beside a program's own declarations") {
+    let Some(folder) =
+        workshop("redeclare", &[Peer::CCompiler], "pvm3.h beside a program's own declarations")
+    else {
         return;
-    }
-    let folder = workshop("redeclare");
+    };
     let file = folder.join("redeclare.c");
     // The original header leaves these to the program.
     let source =
@@ -207,10 +208,9 @@ fn a_program_may_redeclare_the_error_variables() {
 
 #[test]
 fn catchout_is_declared_only_after_stdio() {
-    if !have(&[Peer::CCompiler], "when pvm3.h declares pvm_catchout") {
+    let Some(folder) = workshop("catchout", &[Peer::CCompiler], "when pvm3.h declares pvm_catchout") else {
         return;
-    }
-    let folder = workshop("catchout");
+    };
     let declared = |prelude: &str| {
         prototypes(&folder, &ours(), prelude).iter().any(|prototype| prototype.contains("pvm_catchout"))
     };
@@ -220,10 +220,7 @@ fn catchout_is_declared_only_after_stdio() {
 
 #[test]
 fn constants_are_the_originals() {
-    if !have(&[Peer::CCompiler, Peer::OriginalPvm], "the constants of pvm3.h") {
-        return;
-    }
-    let folder = workshop("constants");
+    let Some(folder) = workshop("constants", COMPARED, "the constants of pvm3.h") else { return };
     let original = Path::new(ORIGINAL);
     let theirs = constants(&folder, original, &["pvm3.h"]);
     let mine = constants(&folder, &ours(), &["pvm3.h"]);
@@ -237,10 +234,7 @@ fn constants_are_the_originals() {
 
 #[test]
 fn direct_index_macros_are_the_originals() {
-    if !have(&[Peer::CCompiler, Peer::OriginalPvm], "the mailbox macros of pvm3.h") {
-        return;
-    }
-    let folder = workshop("direct-index");
+    let Some(folder) = workshop("direct-index", COMPARED, "the mailbox macros of pvm3.h") else { return };
     let program = |include_folder: &Path| {
         include(include_folder, &["pvm3.h"])
             + "int main(void) {\n\
@@ -257,10 +251,7 @@ fn direct_index_macros_are_the_originals() {
 
 #[test]
 fn structures_have_the_originals_layout() {
-    if !have(&[Peer::CCompiler, Peer::OriginalPvm], "the structures of pvm3.h") {
-        return;
-    }
-    let folder = workshop("structures");
+    let Some(folder) = workshop("structures", COMPARED, "the structures of pvm3.h") else { return };
     assert_eq!(
         run_c(&folder, "theirs", &print_layout(Path::new(ORIGINAL), &["pvm3.h"], STRUCTURES)),
         run_c(&folder, "ours", &print_layout(&ours(), &["pvm3.h"], STRUCTURES))
@@ -269,10 +260,7 @@ fn structures_have_the_originals_layout() {
 
 #[test]
 fn functions_have_the_originals_prototypes() {
-    if !have(&[Peer::CCompiler, Peer::OriginalPvm], "the prototypes of pvm3.h") {
-        return;
-    }
-    let folder = workshop("prototypes");
+    let Some(folder) = workshop("prototypes", COMPARED, "the prototypes of pvm3.h") else { return };
     for prelude in ["", "#include <stdio.h>", "#define NOTMPNAM", "#define PVM33COMPAT"] {
         let mut theirs = prototypes(&folder, Path::new(ORIGINAL), prelude);
         let mut mine = prototypes(&folder, &ours(), prelude);
@@ -285,10 +273,7 @@ fn functions_have_the_originals_prototypes() {
 
 #[test]
 fn tracing_header_is_the_originals() {
-    if !have(&[Peer::CCompiler, Peer::OriginalPvm], "pvmtev.h") {
-        return;
-    }
-    let folder = workshop("tracing");
+    let Some(folder) = workshop("tracing", COMPARED, "pvmtev.h") else { return };
     let original = Path::new(ORIGINAL);
     let headers = &["pvm3.h", "pvmtev.h"];
     // Ours has its long lists as enumerations: the original tells the names.
@@ -320,10 +305,7 @@ fn tracing_header_is_the_originals() {
 
 #[test]
 fn protocol_header_is_the_originals() {
-    if !have(&[Peer::CCompiler, Peer::OriginalPvm], "pvmproto.h") {
-        return;
-    }
-    let folder = workshop("protocol");
+    let Some(folder) = workshop("protocol", COMPARED, "pvmproto.h") else { return };
     let (original, headers) = (Path::new(ORIGINAL), &["pvm3.h", "pvmproto.h"]);
     let mut names = constants(&folder, original, headers);
     // What daemons say to each other is no program's business.
@@ -339,10 +321,9 @@ fn protocol_header_is_the_originals() {
 
 #[test]
 fn fortran_parameters_are_the_originals() {
-    if !have(&[Peer::FortranCompiler, Peer::OriginalPvm], "fpvm3.h") {
+    let Some(folder) = workshop("fortran", &[Peer::FortranCompiler, Peer::OriginalPvm], "fpvm3.h") else {
         return;
-    }
-    let folder = workshop("fortran");
+    };
     let original = Path::new(ORIGINAL);
     let names = parameters(&original.join("fpvm3.h"));
     assert!(names.len() > 100, "only {} constants were found", names.len());

@@ -56,13 +56,17 @@ fn long_or_short() -> impl Strategy<Value = usize> {
     ]
 }
 
+/// Fails unless a message of this size arrives whole.
+fn arrives((mut from, mut to): (Route, Route), size: usize, fragment_size: usize) {
+    let sent = message(7, (0..size).map(|i| (i % 251) as u8).collect());
+    let outgoing = Outgoing::new(sent.src, sent.dst, sent.header, &[&sent.body], fragment_size).unwrap();
+    assert_eq!(carry(&mut from, &mut to, outgoing), vec![sent]);
+}
+
 proptest! {
     #[test]
     fn all_sent_bytes_arrive(size in 0_usize..40_000, fragment_size in 49_usize..5000) {
-        let (mut from, mut to) = routes();
-        let sent = message(7, (0..size).map(|i| (i % 251) as u8).collect());
-        let outgoing = Outgoing::new(sent.src, sent.dst, sent.header, &[&sent.body], fragment_size).unwrap();
-        prop_assert_eq!(carry(&mut from, &mut to, outgoing), vec![sent]);
+        arrives(routes(), size, fragment_size);
     }
 
     #[test]
@@ -86,10 +90,7 @@ proptest! {
 
     #[test]
     fn all_sealed_bytes_arrive(size in 0_usize..400_000, fragment_size in 49_usize..200_000) {
-        let (mut from, mut to) = sealed_routes();
-        let sent = message(7, (0..size).map(|i| (i % 251) as u8).collect());
-        let outgoing = Outgoing::new(sent.src, sent.dst, sent.header, &[&sent.body], fragment_size).unwrap();
-        prop_assert_eq!(carry(&mut from, &mut to, outgoing), vec![sent]);
+        arrives(sealed_routes(), size, fragment_size);
     }
 
     #[test]

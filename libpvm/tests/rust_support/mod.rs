@@ -3,8 +3,9 @@
 
 use pvm_tests::machine::Plan;
 use pvm_tests::programs::{self, Linking};
-use pvm_tests::{Installation, Program};
-use pvm3::{Task, Tid};
+use pvm_tests::{Installation, Program, process};
+use pvm3::{Pack, Received, Scope, Task, Tid};
+use rustix::process::Signal;
 use std::num::NonZero;
 use std::panic::catch_unwind;
 use std::path::Path;
@@ -44,11 +45,76 @@ pub fn me() -> String {
     std::env::current_exe().unwrap().to_str().unwrap().to_owned()
 }
 
+/// This task, and the one that spawned it.
+pub fn with_parent() -> (Task, Tid) {
+    let task = Task::enrol().unwrap();
+    let parent = task.parent().unwrap();
+    (task, parent)
+}
+
+/// This task; `None` (with a line that says so) with the original's daemon, for what only this system's does.
+pub fn with_our_daemon() -> Option<Task> {
+    let task = Task::enrol().unwrap();
+    if !task.daemon_is_ours() {
+        println!("this is not tried with the original daemon");
+        return None;
+    }
+    Some(task)
+}
+
+/// This task, in a machine with these hosts besides its own; `None` with the original's daemon, with which no other can be started here.
+pub fn with_hosts(hosts: &[&str]) -> Option<Task> {
+    let mut task = with_our_daemon()?;
+    add_hosts(&mut task, hosts);
+    Some(task)
+}
+
+/// Adds hosts, all of them.
+pub fn add_hosts(task: &mut Task, hosts: &[&str]) {
+    task.add_hosts(hosts).unwrap().into_iter().for_each(|host| drop(host.unwrap()));
+}
+
+/// The process of the daemon.
+pub fn daemon_pid() -> i32 {
+    std::env::var("PVM_TEST_DAEMON_PID").unwrap().parse().unwrap()
+}
+
+/// The process of a task.
+pub fn process_of(task: &mut Task, tid: Tid) -> i32 {
+    task.tasks(Scope::Task(tid)).unwrap()[0].pid
+}
+
+/// Kills a process.
+pub fn kill(pid: i32) {
+    assert!(process::signal(pid, Signal::KILL));
+}
+
 /// Spawns this program in a role.
 pub fn spawn(task: &mut Task, role: &str, count: usize) -> Vec<Tid> {
     let spawned = task.spawn(me()).args(["role", role]).count(count).start().unwrap();
     assert_eq!((spawned.tids.len(), spawned.failed.len()), (count, 0));
     spawned.tids
+}
+
+/// Spawns this program in a role on a host.
+pub fn spawn_on(task: &mut Task, role: &str, host: &str) -> Tid {
+    task.spawn(me()).args(["role", role]).on_host(host).start().unwrap().tids[0]
+}
+
+/// A number, and as many bytes as the length says whose turn it is.
+pub fn numbered(number: i32, lengths: &[usize]) -> Pack {
+    let length = lengths[number as usize % lengths.len()];
+    let mut pack = Pack::raw();
+    pack.put_one(number).unwrap().put(&vec![number as u8; length]).unwrap();
+    pack
+}
+
+/// Fails unless a message is that of [`numbered`], whole.
+#[track_caller]
+pub fn check_numbered(message: &mut Received, number: i32) {
+    assert_eq!(message.get_one::<i32>().unwrap(), number);
+    let rest: Vec<u8> = message.get(message.len() - 4).unwrap();
+    assert!(rest.iter().all(|&byte| byte == number as u8), "{number}");
 }
 
 /// Runs this program as a task in the role of a test.

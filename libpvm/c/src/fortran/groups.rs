@@ -1,8 +1,9 @@
 //! Groups.
 
 use super::{Length, Number, answer, named, text_within};
-use crate::groups;
+use crate::groups::{self, reductions};
 use crate::memory::Out;
+use crate::reductions::Operation;
 use std::ffi::{c_char, c_int, c_void};
 
 /// Longest group name, bytes.
@@ -67,33 +68,13 @@ array_subroutines! {
     pvmfreduce_(Option<groups::Reduction>) = groups::pvm_reduce;
 }
 
-macro_rules! reductions {
-    ($($(#[$doc:meta])* $name:ident = $function:path;)*) => {$(
-        $(#[$doc])*
-        ///
-        /// # Safety
-        /// `info` is NULL or can be written.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(
-            kind: *mut c_int,
-            x: *mut c_void,
-            y: *mut c_void,
-            count: *mut c_int,
-            info: *mut c_int,
-        ) {
-            // SAFETY: two arrays of `count` elements of the kind; the numbers can be read.
-            unsafe { $function(kind, x, y, count, info) };
-        }
-    )*};
-}
-
 reductions! {
     /// `PvmMax`.
-    pvmmax_ = groups::PvmMax;
+    pvmmax_ = Operation::Max;
     /// `PvmMin`.
-    pvmmin_ = groups::PvmMin;
+    pvmmin_ = Operation::Min;
     /// `PvmSum`.
-    pvmsum_ = groups::PvmSum;
+    pvmsum_ = Operation::Sum;
     /// `PvmProduct`.
-    pvmproduct_ = groups::PvmProduct;
+    pvmproduct_ = Operation::Product;
 }

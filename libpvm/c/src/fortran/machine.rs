@@ -1,6 +1,6 @@
 //! Hosts and tasks of the machine. Lists come one item at each call, round and round.
 
-use super::{Length, Number, answer, fill, number, numbers, text};
+use super::{Length, Number, TEXT_MAX, answer, fill, named, number, numbers, text};
 use crate::memory::{HostInfo, Out, TaskInfo, TimeVal, store};
 use crate::{config, daemon, hosts};
 use pvm_wire::PvmError;
@@ -10,6 +10,14 @@ use std::sync::{Mutex, PoisonError};
 numbers! {
     /// `pvm_halt`.
     pvmfhalt_() = config::pvm_halt;
+}
+
+named! {
+    TEXT_MAX;
+    /// `pvm_archcode`.
+    pvmfarchcode_(text) = config::pvm_archcode;
+    /// `pvm_mstat`.
+    pvmfmstat_(text) = config::pvm_mstat;
 }
 
 type ManyHosts = unsafe extern "C" fn(*const *const c_char, c_int, *mut c_int) -> c_int;
@@ -42,26 +50,6 @@ pub unsafe extern "C" fn pvmfaddhost_(host: *const c_char, info: Out<'_, c_int>,
 pub unsafe extern "C" fn pvmfdelhost_(host: *const c_char, info: Out<'_, c_int>, length: Length) {
     // SAFETY: a CHARACTER argument: NULL, or as many characters as its length says.
     unsafe { answer(info, || one_host(hosts::pvm_delhosts, host, length)) };
-}
-
-/// `pvm_archcode`.
-///
-/// # Safety
-/// `arch` is a CHARACTER argument.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvmfarchcode_(arch: *const c_char, code: Out<'_, c_int>, length: Length) {
-    // SAFETY: a CHARACTER argument: NULL, or as many characters as its length says.
-    unsafe { answer(code, || Ok(config::pvm_archcode((&*text(arch, length)?).into()))) };
-}
-
-/// `pvm_mstat`.
-///
-/// # Safety
-/// `host` is a CHARACTER argument.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvmfmstat_(host: *const c_char, status: Out<'_, c_int>, length: Length) {
-    // SAFETY: a CHARACTER argument: NULL, or as many characters as its length says.
-    unsafe { answer(status, || Ok(config::pvm_mstat((&*text(host, length)?).into()))) };
 }
 
 /// `pvm_hostsync`, times as seconds and microseconds.

@@ -1,6 +1,6 @@
 //! Tasks, contexts, message handlers and options.
 
-use super::{Length, Number, answer, numbers, text};
+use super::{Length, Number, TEXT_MAX, answer, named, numbers, text};
 use crate::memory::Out;
 use crate::{context, control, errors, handlers, internals, migration, notify, options, output, spawn};
 use pvm_wire::PvmError;
@@ -37,6 +37,12 @@ numbers! {
     pvmfdelmhf_(id) = handlers::pvm_delmhf;
     /// `pvm_maymove`.
     pvmfmaymove_() = migration::pvm_maymove;
+}
+
+named! {
+    TEXT_MAX;
+    /// `pvm_perror`.
+    pvmfperror_(text) = errors::pvm_perror;
 }
 
 /// `pvm_migratable`. Both are integer functions without arguments.
@@ -104,16 +110,6 @@ pub unsafe extern "C" fn pvmfnotify_(
 ) {
     // SAFETY: NULL, or `count` numbers.
     unsafe { answer(info, || Ok(notify::pvm_notify(what.get()?, tag.get()?, count.get()?, tids))) };
-}
-
-/// `pvm_perror`.
-///
-/// # Safety
-/// `message` is a CHARACTER argument.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvmfperror_(message: *const c_char, info: Out<'_, c_int>, length: Length) {
-    // SAFETY: a CHARACTER argument: NULL, or as many characters as its length says.
-    unsafe { answer(info, || Ok(errors::pvm_perror((&*text(message, length)?).into()))) };
 }
 
 /// The tasks spawned together with this one, one at each call: the number of all, and the one at an index from 0.

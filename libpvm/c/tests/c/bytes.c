@@ -21,7 +21,7 @@ static const char *last(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-static void tell(const char *what, const char *text)
+static void say(const char *what, const char *text)
 {
 	char line[1000], digits[900];
 
@@ -37,13 +37,13 @@ static int child(int argc, char **argv)
 	int i;
 
 	pvm_initsend(PvmDataDefault);
-	tell("program", last(argv[0]));
+	say("program", last(argv[0]));
 	for (i = 1; i < argc; i++)
-		tell("argument", argv[i]);
-	tell("variable", getenv("LATIN"));
-	tell("of another name", getenv("L\xc4TIN"));
+		say("argument", argv[i]);
+	say("variable", getenv("LATIN"));
+	say("of another name", getenv("L\xc4TIN"));
 	if (getcwd(here, sizeof here) && strstr(here, "-\xfc"))
-		tell("folder", last(here));
+		say("folder", last(here));
 	pvm_pkstr("");
 	pvm_send(pvm_parent(), SAID);
 	pvm_recv(pvm_parent(), SAID);

@@ -26,9 +26,7 @@ static int child(int parent)
 		}
 	}
 	pvm_lvgroup("churn");
-	pvm_initsend(PvmDataDefault);
-	pvm_pkint(&failed, 1, 1);
-	pvm_send(parent, DONE);
+	tell(parent, DONE, failed);
 	pvm_exit();
 	return 0;
 }
@@ -49,9 +47,7 @@ int main(int argc, char **argv)
 	pvm_notify(PvmTaskExit, GONE, n, tids);
 	for (i = 0; i < n; i++) {
 		int seed = n * 1000 + i;
-		pvm_initsend(PvmDataDefault);
-		pvm_pkint(&seed, 1, 1);
-		pvm_send(tids[i], BEGIN);
+		tell(tids[i], BEGIN, seed);
 	}
 	for (i = 0; i < kills; i++) {
 		usleep(50000);

@@ -15,9 +15,7 @@ static void fail(const char *what, int kind, int count)
 {
 	char text[200];
 	sprintf(text, "%d: %s, type %d, %d elements", me, what, kind, count);
-	pvm_initsend(PvmDataDefault);
-	pvm_pkstr(text);
-	pvm_send(parent, FAILED);
+	tell_text(parent, FAILED, text);
 }
 
 static const struct { int kind, size; } types[] = {

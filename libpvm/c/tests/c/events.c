@@ -60,14 +60,6 @@ static int child(void)
 	return 0;
 }
 
-static int number(void)
-{
-	int n = 0;
-
-	pvm_upkint(&n, 1, 1);
-	return n;
-}
-
 /* Whether a number means something different each time. */
 static int changes(int did)
 {

@@ -4,14 +4,6 @@
 
 enum { HELLO = 1 };
 
-static int number(void)
-{
-	int n = -1;
-
-	pvm_upkint(&n, 1, 1);
-	return n;
-}
-
 static void pack(int n)
 {
 	pvm_initsend(PvmDataDefault);

@@ -17,9 +17,7 @@ static void fail(const char *what, int round, int got)
 {
 	char text[200];
 	sprintf(text, "%d, round %d: %s %d", me, round, what, got);
-	pvm_initsend(PvmDataDefault);
-	pvm_pkstr(text);
-	pvm_send(parent, FAILED);
+	tell_text(parent, FAILED, text);
 }
 
 /* What comes of a call while somebody is lost. */
@@ -96,9 +94,7 @@ static int compute(int round, int root, int quiet, int lost, int way, int moment
 static void join(void)
 {
 	int instance = pvm_joingroup(GROUP);
-	pvm_initsend(PvmDataDefault);
-	pvm_pkint(&instance, 1, 1);
-	pvm_send(parent, JOINED);
+	tell(parent, JOINED, instance);
 }
 
 static int child(void)
@@ -138,9 +134,7 @@ static int child(void)
 			if ((code = pvm_barrier(GROUP, -1)) != 0)
 				fail("last barrier", order[1], code);
 		}
-		pvm_initsend(PvmDataDefault);
-		pvm_pkint(&me, 1, 1);
-		pvm_send(parent, DONE);
+		tell(parent, DONE, me);
 	}
 	pvm_exit();
 	return 0;

@@ -30,21 +30,15 @@ static void end_answer(int tid, int tag, int context, int wait_id)
 	pvm_setcontext(old);
 }
 
-static int number(void)
+static void pack_number(int n)
 {
-	int n = -1;
-
-	pvm_upkint(&n, 1, 1);
-	return n;
+	pvm_pkint(&n, 1, 1);
 }
 
 static void copy_numbers(int n)
 {
-	while (n-- > 0) {
-		int value = number();
-
-		pvm_pkint(&value, 1, 1);
-	}
+	while (n-- > 0)
+		pack_number(number());
 }
 
 static void copy_strings(int n)
@@ -55,11 +49,6 @@ static void copy_strings(int n)
 		pvm_upkstr(text);
 		pvm_pkstr(text);
 	}
-}
-
-static void pack_number(int n)
-{
-	pvm_pkint(&n, 1, 1);
 }
 
 /* The client's order, passed on to the daemon with the client as the parent. */
@@ -232,9 +221,7 @@ static int client(void)
 	end += sprintf(end, "client: gone %d: the first %d\n", code, number() == tids[0]);
 	code = pvm_pstat(pvm_mytid());
 	end += sprintf(end, "client: pstat %d\n", code);
-	pvm_initsend(PvmDataDefault);
-	pvm_pkstr(report);
-	pvm_send(pvm_parent(), REPORT);
+	tell_text(pvm_parent(), REPORT, report);
 	pvm_exit();
 	return 0;
 }
@@ -243,9 +230,7 @@ static int worker(void)
 {
 	int *tids, n = pvm_siblings(&tids);
 
-	pvm_initsend(PvmDataDefault);
-	pvm_pkint(&n, 1, 1);
-	pvm_send(pvm_parent(), HELLO);
+	tell(pvm_parent(), HELLO, n);
 	/* Its end would be told to the manager in the midst of other things. */
 	pvm_recv(-1, GONE);
 	return 0;

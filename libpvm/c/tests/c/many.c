@@ -9,9 +9,7 @@ static void fail(const char *what, int got)
 {
 	char text[200];
 	sprintf(text, "%d: %s %d", me, what, got);
-	pvm_initsend(PvmDataDefault);
-	pvm_pkstr(text);
-	pvm_send(tids[0], 99);
+	tell_text(tids[0], 99, text);
 }
 
 #define MUST(call, wanted) do { int got_ = (call); if (got_ != (wanted)) fail(#call, got_); } while (0)

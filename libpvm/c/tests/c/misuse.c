@@ -99,14 +99,6 @@ static void counts(void)
 	SHOW(pvm_trecv(-1, 77, &(struct timeval){0, 0}));
 }
 
-static int number(void)
-{
-	int n = -1;
-
-	pvm_upkint(&n, 1, 1);
-	return n;
-}
-
 /* What does not fit what was packed. */
 static void wrong_order(void)
 {

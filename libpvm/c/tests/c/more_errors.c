@@ -4,14 +4,6 @@
 
 enum { HANDLED = 20, MARK = 21, LAST = 22 };
 
-static int number(void)
-{
-	int n = -1;
-
-	pvm_upkint(&n, 1, 1);
-	return n;
-}
-
 /* A message inside a message with these fields, as if from a machine with other numbers. */
 static int foreign(int encoding)
 {

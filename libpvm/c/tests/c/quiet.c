@@ -66,9 +66,7 @@ static void note(long calls)
 
 static void send_one(int other)
 {
-	pvm_initsend(PvmDataDefault);
-	pvm_pkint(&mine, 1, 1);
-	pvm_send(other, DATA);
+	tell(other, DATA, mine);
 }
 
 static void receive_one(int other)

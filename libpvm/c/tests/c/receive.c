@@ -140,10 +140,7 @@ static int handler(int id)
 	inner[0] = pvm_recv(-1, -1);
 	inner[1] = pvm_spawn("x", NULL, 0, NULL, 1, NULL);
 	inner[2] = pvm_getsbuf();
-	n = 800;
-	pvm_initsend(PvmDataDefault);
-	pvm_pkint(&n, 1, 1);
-	pvm_send(pvm_mytid(), 9);
+	tell(pvm_mytid(), 9, 800);
 	return 0;
 }
 

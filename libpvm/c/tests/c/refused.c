@@ -5,13 +5,6 @@ enum { DO = 1, DONE = 2 };
 
 static char program[4096];
 
-static void tell(int tid, int tag, int n)
-{
-	pvm_initsend(PvmDataDefault);
-	pvm_pkint(&n, 1, 1);
-	pvm_send(tid, tag);
-}
-
 static int told(int tid, int tag)
 {
 	int n = -1;

@@ -5,34 +5,19 @@ enum { READY = 1, WORK = 2, DONE = 3, ADDED = 4, GONE = 5, STOP = 6 };
 
 static char program[4096];
 
-static int number(void)
-{
-	int n = -1;
-
-	pvm_upkint(&n, 1, 1);
-	return n;
-}
-
-static void say(int tid, int tag, int n)
-{
-	pvm_initsend(PvmDataDefault);
-	pvm_pkint(&n, 1, 1);
-	pvm_send(tid, tag);
-}
-
 /* Answers pieces of work with its number of descriptors. */
 static int child(int policy)
 {
 	int parent = pvm_parent(), tag, *fds;
 
 	pvm_setopt(PvmRoute, policy);
-	say(parent, READY, policy);
+	tell(parent, READY, policy);
 	for (;;) {
 		pvm_recv(parent, -1);
 		pvm_bufinfo(pvm_getrbuf(), NULL, &tag, NULL);
 		if (tag == STOP)
 			break;
-		say(parent, DONE, 1000 * number() + pvm_getfds(&fds));
+		tell(parent, DONE, 1000 * number() + pvm_getfds(&fds));
 	}
 	pvm_exit();
 	return 0;
@@ -53,7 +38,7 @@ static void work(int tid, int n)
 {
 	int *fds;
 
-	say(tid, WORK, n);
+	tell(tid, WORK, n);
 	pvm_recv(tid, DONE);
 	printf("work %d: the child has said %d", n, number());
 	printf(", descriptors here %d\n", pvm_getfds(&fds));
@@ -110,7 +95,7 @@ static void pair(int own, int its)
 	pvm_mcast(&tid, 1, WORK);
 	pvm_recv(tid, DONE);
 	printf("a multicast is answered %d\n", number());
-	say(tid, STOP, 0);
+	tell(tid, STOP, 0);
 	if (n && its == PvmAllowDirect)
 		told(gone, tid);
 	until_alone();
@@ -133,7 +118,7 @@ int main(int argc, char **argv)
 	for (own = PvmDontRoute; own <= PvmRouteDirect; own++)
 		for (its = PvmDontRoute; its <= PvmRouteDirect; its++)
 			pair(own, its);
-	say(me, WORK, 7);
+	tell(me, WORK, 7);
 	pvm_recv(me, WORK);
 	printf("to myself %d\n", number());
 	pvm_notify(PvmRouteAdd, ADDED, -1, NULL);
@@ -146,7 +131,7 @@ int main(int argc, char **argv)
 	SHOW(pvm_kill(tid));
 	told(GONE, tid);
 	/* Nobody grants; the message goes nowhere. */
-	say(tid, WORK, 5);
+	tell(tid, WORK, 5);
 	printf("still here\n");
 	pvm_exit();
 	return 0;

@@ -54,3 +54,28 @@ static inline double now(void)
 	gettimeofday(&time, NULL);
 	return time.tv_sec + time.tv_usec * 1e-6;
 }
+
+/* The next number of the message received last; -1 if there is none. */
+static inline int number(void)
+{
+	int n = -1;
+
+	pvm_upkint(&n, 1, 1);
+	return n;
+}
+
+/* Sends a number. */
+static inline void tell(int tid, int tag, int n)
+{
+	pvm_initsend(PvmDataDefault);
+	pvm_pkint(&n, 1, 1);
+	pvm_send(tid, tag);
+}
+
+/* Sends a text. */
+static inline void tell_text(int tid, int tag, char *text)
+{
+	pvm_initsend(PvmDataDefault);
+	pvm_pkstr(text);
+	pvm_send(tid, tag);
+}

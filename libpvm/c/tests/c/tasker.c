@@ -9,14 +9,6 @@ enum { HELLO = 1, GONE = 2, KIDS = 3, MOST = 100 };
 
 static char program[4096];
 
-static int number(void)
-{
-	int n = -1;
-
-	pvm_upkint(&n, 1, 1);
-	return n;
-}
-
 static char *string(void)
 {
 	static char text[65536];
@@ -109,9 +101,7 @@ static int kid(void)
 {
 	int *tids, good = pvm_parent() > 0 && pvm_siblings(&tids) == KIDS;
 
-	pvm_initsend(PvmDataDefault);
-	pvm_pkint(&good, 1, 1);
-	pvm_send(pvm_parent(), HELLO);
+	tell(pvm_parent(), HELLO, good);
 	pvm_exit();
 	return 0;
 }

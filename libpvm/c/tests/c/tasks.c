@@ -5,21 +5,6 @@ enum { READY = 1, WORK = 2, DONE = 3, GONE = 4, KIDS = 4 };
 
 static char program[4096];
 
-static int number(void)
-{
-	int n = -1;
-
-	pvm_upkint(&n, 1, 1);
-	return n;
-}
-
-static void answer(int tid, int tag, int n)
-{
-	pvm_initsend(PvmDataDefault);
-	pvm_pkint(&n, 1, 1);
-	pvm_send(tid, tag);
-}
-
 /* A child: tells its place among its siblings, answers one piece of work, ends when told or killed. */
 static int child(int argc, char **argv)
 {
@@ -28,13 +13,13 @@ static int child(int argc, char **argv)
 	for (i = 0; i < n; i++)
 		if (tids[i] == pvm_mytid())
 			place = i;
-	answer(parent, READY, n * 100 + place * 10 + (argc == 3 && !strcmp(argv[2], "with spaces, too")));
+	tell(parent, READY, n * 100 + place * 10 + (argc == 3 && !strcmp(argv[2], "with spaces, too")));
 	for (;;) {
 		pvm_recv(parent, -1);
 		pvm_bufinfo(pvm_getrbuf(), NULL, &i, NULL);
 		if (i != WORK)
 			break;
-		answer(parent, DONE, number() + place);
+		tell(parent, DONE, number() + place);
 	}
 	pvm_exit();
 	return 0;

@@ -108,31 +108,26 @@ impl<P: Port> Client<'_, P> {
     /// Reduces the arrays of all members; the root has the result.
     pub fn reduce(&mut self, name: &OsStr, tag: i32, root: i32, operand: &mut dyn Operand) -> Result<()> {
         check_name(name)?;
-        self.recorded("reduce", name, |client| client.reduce_with_others(name, tag, root, operand))
+        let call = Call { what: tags::REDUCED, tag, root };
+        self.recorded("reduce", name, |client| client.reduce_with_others(name, call, operand))
     }
 
-    fn reduce_with_others(
-        &mut self,
-        name: &OsStr,
-        tag: i32,
-        root: i32,
-        operand: &mut dyn Operand,
-    ) -> Result<()> {
+    fn reduce_with_others(&mut self, name: &OsStr, call: Call, operand: &mut dyn Operand) -> Result<()> {
         if self.server()?.ours {
             let view = self.view(name)?;
             let own = self.own()?;
             if !view.has(own) {
                 return Err(PvmError::NotInGroup.into());
             }
-            let top = view.members.iter().find(|&&(instance, _)| instance == root);
+            let top = view.members.iter().find(|&&(instance, _)| instance == call.root);
             let &(_, top) = top.ok_or(PvmError::NoInst)?;
             if view.ours {
-                let mark = Mark::new(name, Call { what: tags::REDUCED, tag, root }, &view, own);
+                let mark = Mark::new(name, call, &view, own);
                 return self.reduce_by_plan(&Plan::new(&view, own, top), &view, &mark, operand);
             }
             check_hosts(&view)?;
         }
-        self.reduce_by_hosts(name, tag, root, operand)
+        self.reduce_by_hosts(name, call, operand)
     }
 
     fn reduce_by_plan(
@@ -180,39 +175,33 @@ impl<P: Port> Client<'_, P> {
 
     /// The original's algorithm: on each host the lowest member reduces, and the root reduces their results. The original
     /// takes messages in the order of arrival; here each is received by its sender, so that one for the next reduction waits.
-    fn reduce_by_hosts(
-        &mut self,
-        name: &OsStr,
-        tag: i32,
-        root: i32,
-        operand: &mut dyn Operand,
-    ) -> Result<()> {
+    fn reduce_by_hosts(&mut self, name: &OsStr, call: Call, operand: &mut dyn Operand) -> Result<()> {
         let own = self.own()?;
         self.own_instance(name)?;
-        let root = self.tid_of(name, root)?;
+        let root = self.tid_of(name, call.root)?;
         let members: BTreeSet<Tid> = self.members(name)?.into_iter().collect();
         let here = members.iter().copied().filter(|tid| tid.to_host() == own.to_host());
         let here: Vec<Tid> = here.collect();
         let coordinator = here.first().copied().unwrap_or(own);
         if coordinator == own {
             for &member in here.iter().filter(|&&member| member != own) {
-                let message = self.receive_from_member(name, member, tag, false)?;
+                let message = self.receive_from_member(name, member, call.tag, false)?;
                 operand.fold(Part::of(&message))?;
             }
         }
         let next = if coordinator == own { root } else { coordinator };
         if next != own {
-            self.port.send(next, tag, &operand.pack(Encoding::Xdr)?)?;
+            self.port.send(next, call.tag, &operand.pack(Encoding::Xdr)?)?;
         }
         if root == own {
             if coordinator != own {
                 // These elements are among what it sends.
-                let message = self.receive_from_member(name, coordinator, tag, false)?;
+                let message = self.receive_from_member(name, coordinator, call.tag, false)?;
                 operand.replace(Part::of(&message))?;
             }
             let mut hosts = BTreeSet::from([own.to_host()]);
             for &member in members.iter().filter(|member| hosts.insert(member.to_host())) {
-                let message = self.receive_from_member(name, member, tag, false)?;
+                let message = self.receive_from_member(name, member, call.tag, false)?;
                 operand.fold(Part::of(&message))?;
             }
         }
