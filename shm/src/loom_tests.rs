@@ -53,6 +53,13 @@ fn take(memory: &Heap, reader: &mut Reader) -> Option<(i32, Vec<u8>)> {
     }
 }
 
+/// Memory with an empty ring and room for so many bytes behind its first chunk, the ring's writer, and the memory once more.
+fn ring(behind: u64) -> (Arc<Heap>, Writer, Arc<Heap>) {
+    let memory = Arc::new(Heap::new(RING + FIRST_CHUNK + behind));
+    let (writer, theirs) = (Writer::new(&*memory, RING), memory.clone());
+    (memory, writer, theirs)
+}
+
 #[test]
 fn read_messages_equal_sent_ones() {
     exchange(8);
@@ -65,9 +72,7 @@ fn bodies_of_several_lines_equal_sent_ones() {
 
 fn exchange(length: usize) {
     loom::model(move || {
-        let memory = Arc::new(Heap::new(RING + FIRST_CHUNK));
-        let mut writer = Writer::new(&*memory, RING);
-        let theirs = memory.clone();
+        let (memory, mut writer, theirs) = ring(0);
         let receiver = thread::spawn(move || {
             let mut reader = Reader::new(&*theirs, RING).unwrap();
             let mut expected = 1;
@@ -89,12 +94,10 @@ fn exchange(length: usize) {
 fn a_block_is_not_used_again_before_it_was_read() {
     loom::model(|| {
         let (block, flag) = (RING + FIRST_CHUNK, RING + FIRST_CHUNK + 8);
-        let memory = Arc::new(Heap::new(flag + 4));
-        let mut writer = Writer::new(&*memory, RING);
+        let (memory, mut writer, theirs) = ring(12);
         memory.write(block, &[1; 8]);
         let lent = Lent { at: block, length: 8, flag };
         assert_eq!(writer.send_block(&*memory, message(1), lent, || None), Ok(()));
-        let theirs = memory.clone();
         let receiver = thread::spawn(move || {
             let mut reader = Reader::new(&*theirs, RING).unwrap();
             assert_eq!(take(&theirs, &mut reader), Some((1, vec![1; 8])));
@@ -119,8 +122,7 @@ fn check_long(run: impl Fn() + Sync + Send + 'static) {
 fn a_chunk_is_not_used_again_before_it_was_left() {
     check_long(|| {
         let chunks = [RING + FIRST_CHUNK, RING + FIRST_CHUNK + CHUNK];
-        let memory = Arc::new(Heap::new(RING + FIRST_CHUNK + 2 * CHUNK));
-        let mut writer = Writer::new(&*memory, RING);
+        let (memory, mut writer, theirs) = ring(2 * CHUNK);
         let mut reader = Reader::new(&*memory, RING).unwrap();
         let mut more = chunks.into_iter();
         let mut send = |tag: i32| {
@@ -132,7 +134,6 @@ fn a_chunk_is_not_used_again_before_it_was_left() {
         for tag in 0..3 {
             assert_eq!(take(&memory, &mut reader), Some((tag, vec![tag as u8; 1900])));
         }
-        let theirs = memory.clone();
         let receiver = thread::spawn(move || {
             for tag in 3..5 {
                 assert_eq!(take(&theirs, &mut reader), Some((tag, vec![tag as u8; 1900])));
@@ -149,8 +150,7 @@ fn remains_of_an_earlier_use_are_no_record() {
     const NUMBER: u32 = 15;
     check_long(|| {
         let chunks = [RING + FIRST_CHUNK, RING + FIRST_CHUNK + CHUNK];
-        let memory = Arc::new(Heap::new(RING + FIRST_CHUNK + 2 * CHUNK));
-        let mut writer = Writer::new(&*memory, RING);
+        let (memory, mut writer, theirs) = ring(2 * CHUNK);
         let mut reader = Reader::new(&*memory, RING).unwrap();
         let mut more = chunks.into_iter();
         let mut send = |tag: i32, body: &[u8]| {
@@ -162,7 +162,6 @@ fn remains_of_an_earlier_use_are_no_record() {
         for tag in 0..10 {
             assert_eq!(take(&memory, &mut reader).map(|(tag, _)| tag), Some(tag));
         }
-        let theirs = memory.clone();
         let receiver = thread::spawn(move || {
             if let Some(found) = take(&theirs, &mut reader) {
                 assert_eq!((found, reader.awaited().1), ((10, vec![10; 8]), NUMBER));
@@ -177,9 +176,7 @@ fn remains_of_an_earlier_use_are_no_record() {
 #[test]
 fn a_reader_that_follows_a_link_finds_a_record() {
     loom::model(|| {
-        let memory = Arc::new(Heap::new(RING + FIRST_CHUNK + CHUNK));
-        let mut writer = Writer::new(&*memory, RING);
-        let theirs = memory.clone();
+        let (memory, mut writer, theirs) = ring(CHUNK);
         let receiver = thread::spawn(move || {
             let mut reader = Reader::new(&*theirs, RING).unwrap();
             if reader.follow_link(&*theirs) {
@@ -195,9 +192,7 @@ fn a_reader_that_follows_a_link_finds_a_record() {
 #[test]
 fn no_task_sleeps_while_a_message_waits() {
     loom::model(|| {
-        let memory = Arc::new(Heap::new(RING + FIRST_CHUNK));
-        let mut writer = Writer::new(&*memory, RING);
-        let theirs = memory.clone();
+        let (memory, mut writer, theirs) = ring(0);
         let receiver = thread::spawn(move || {
             bell::doze(&*theirs, false);
             Reader::new(&*theirs, RING).unwrap().is_ready(&*theirs)
@@ -225,10 +220,8 @@ fn one_of_two_senders_rings() {
 #[test]
 fn no_task_sleeps_while_a_sender_is_listed() {
     loom::model(|| {
-        let memory = Arc::new(Heap::new(RING + FIRST_CHUNK));
-        let mut writer = Writer::new(&*memory, RING);
+        let (memory, mut writer, theirs) = ring(0);
         bell::wake(&*memory, true);
-        let theirs = memory.clone();
         let receiver = thread::spawn(move || {
             bell::doze(&*theirs, true);
             bell::is_listed(&*theirs)
@@ -247,12 +240,10 @@ fn no_task_sleeps_while_a_sender_is_listed() {
 #[test]
 fn no_message_is_missed_that_is_published_while_the_list_is_taken() {
     loom::model(|| {
-        let memory = Arc::new(Heap::new(RING + FIRST_CHUNK));
-        let mut writer = Writer::new(&*memory, RING);
+        let (memory, mut writer, theirs) = ring(0);
         bell::wake(&*memory, true);
         assert!(push(&memory, &mut writer, 1, &[], || None));
         assert!(!bell::must_ring(&*memory, 3));
-        let theirs = memory.clone();
         let receiver = thread::spawn(move || {
             let mut reader = Reader::new(&*theirs, RING).unwrap();
             bell::take_listed(&*theirs, |_| {});
@@ -273,9 +264,7 @@ fn no_message_is_missed_that_is_published_while_the_list_is_taken() {
 #[test]
 fn no_message_is_missed_that_is_published_while_a_list_begins() {
     loom::model(|| {
-        let memory = Arc::new(Heap::new(RING + FIRST_CHUNK));
-        let mut writer = Writer::new(&*memory, RING);
-        let theirs = memory.clone();
+        let (memory, mut writer, theirs) = ring(0);
         let receiver = thread::spawn(move || {
             bell::wake(&*theirs, true);
             Reader::new(&*theirs, RING).unwrap().is_ready(&*theirs)

@@ -5,10 +5,9 @@ use pvm_wire::codes::{BATCH_TAG, Tm};
 use pvm_wire::daemon::{FromMaster, HostEntry, HostTable, ToMaster};
 use pvm_wire::spawn::{SpawnRequest, flags};
 use pvm_wire::{HostIndex, Tid};
-use pvmd_core::event::{ConnId, Event, Used};
+use pvmd_core::event::{ConnId, Event};
 use pvmd_simulated::daemon::config;
-use pvmd_simulated::recorder::{Recorder, entry, host};
-use std::process::ExitStatus;
+use pvmd_simulated::recorder::{Recorder, anywhere, entry, host};
 
 fn decide(r: &mut Recorder, manager: ConnId, dst: Tid, message: &BatchMsg) {
     r.say(manager, dst, BATCH_TAG, 0, &message.encode().expect("a body"));
@@ -21,10 +20,8 @@ fn heard(r: &mut Recorder) -> BatchMsg {
 #[test]
 fn nodes_hear_that_a_batch_is_done_though_its_manager_dies_before_it_says_so() {
     let own = HostIndex::MASTER;
-    let mut r = Recorder::master();
-    let (spawner, _) = r.enrol(200, 0);
-    let spawn = SpawnRequest { file: "program".into(), count: 1, ..SpawnRequest::default() };
-    r.ask(spawner, &spawn);
+    let (mut r, spawner, _) = Recorder::with_task();
+    r.ask(spawner, &anywhere(1));
     let (manager, cookie) = r.start_manager();
     let BatchMsg::Place { batch, count: 1, own: Some(asks), .. } = heard(&mut r) else {
         panic!("not a batch")
@@ -41,7 +38,7 @@ fn nodes_hear_that_a_batch_is_done_though_its_manager_dies_before_it_says_so() {
     assert_eq!(r.core.census().open_batches, 1);
 
     r.feed(Event::TaskClosed { conn: manager, reason: None });
-    r.feed(Event::ProcessExited { cookie, status: ExitStatus::default(), used: Used::default() });
+    r.ended(cookie, 0);
     assert_eq!(r.core.census().open_batches, 0, "nobody is left to say that there are no tasks");
     assert_eq!(r.core.census().spawns, 0);
 }
@@ -49,10 +46,8 @@ fn nodes_hear_that_a_batch_is_done_though_its_manager_dies_before_it_says_so() {
 #[test]
 fn what_no_limit_allows_takes_the_places_of_what_has_ended() {
     let own = HostIndex::MASTER;
-    let mut r = Recorder::master();
-    let (spawner, _) = r.enrol(200, 0);
-    let spawn = SpawnRequest { file: "program".into(), count: 5, ..SpawnRequest::default() };
-    r.ask(spawner, &spawn);
+    let (mut r, spawner, _) = Recorder::with_task();
+    r.ask(spawner, &anywhere(5));
     let (manager, _) = r.start_manager();
     let BatchMsg::Place { batch, count: 5, .. } = heard(&mut r) else { panic!("not a batch") };
 
@@ -81,10 +76,8 @@ fn a_home_that_is_no_node_asks_for_nothing_and_a_full_one_declines() {
         let (manager, _) = r.start_manager();
         (manager, heard(r))
     };
-    let spawn = SpawnRequest { file: "program".into(), count: 5, ..SpawnRequest::default() };
-    let mut r = Recorder::master();
-    let (spawner, _) = r.enrol(200, 0);
-    r.add_host(spawner, 2);
+    let spawn = anywhere(5);
+    let (mut r, spawner, _) = Recorder::with_host();
     let elsewhere =
         SpawnRequest { flags: flags::HOST | flags::HOST_COMPLEMENT, place: ".".into(), ..spawn.clone() };
     let (_, placed) = place(&mut r, spawner, &elsewhere);
@@ -122,8 +115,7 @@ fn each_node_is_given_no_more_than_its_own_limit() {
         assert!(matches!(r.asked_master(), ToMaster::TableAck { .. }));
     }
     let (spawner, _) = r.enrol(200, 0);
-    let spawn = SpawnRequest { file: "program".into(), count: 60, ..SpawnRequest::default() };
-    r.ask(spawner, &spawn);
+    r.ask(spawner, &anywhere(60));
     r.start_manager();
     let BatchMsg::Place { nodes, own: Some(_), .. } = heard(&mut r) else { panic!("not a batch") };
     let limits: Vec<_> = nodes.iter().map(|node| (node.host, node.limit)).collect();
@@ -137,7 +129,7 @@ fn a_manager_hears_that_a_host_is_no_candidate_any_more() {
     let mut r = Recorder::slave();
     let (spawner, _) = r.enrol(200, 0);
     let policy = "proportional".to_owned();
-    r.ask(spawner, &SpawnRequest { file: "program".into(), count: 4, policy, ..SpawnRequest::default() });
+    r.ask(spawner, &SpawnRequest { policy, ..anywhere(4) });
     let (manager, _) = r.start_manager();
     let BatchMsg::Place { batch, count: 4, .. } = heard(&mut r) else { panic!("not a batch") };
     r.feed(Event::PeerLinked { host: host(3) });

@@ -61,8 +61,7 @@ fn refusal(r: &mut Recorder, conn: ConnId) -> (PvmError, String) {
 
 #[test]
 fn the_masters_driver_signs_for_its_own_tasks() {
-    let mut r = Recorder::master();
-    let (conn, _) = r.enrol(100, 0);
+    let (mut r, conn, _) = Recorder::with_task();
     r.ask(conn, &Certify(request(&["node1", "10.0.0.1"], 91)));
     let Action::Certify { host: asker, id, request: asked } = r.action() else { panic!("not signed") };
     assert_eq!((asker, asked), (HostIndex::MASTER, request(&["node1", "10.0.0.1"], 91)));
@@ -75,8 +74,7 @@ fn the_masters_driver_signs_for_its_own_tasks() {
 
 #[test]
 fn what_the_driver_refuses_has_its_reason() {
-    let mut r = Recorder::master();
-    let (conn, _) = r.enrol(100, 0);
+    let (mut r, conn, _) = Recorder::with_task();
     r.ask(conn, &Certify(request(&["node1"], 5)));
     let Action::Certify { host: asker, id, .. } = r.action() else { panic!("not signed") };
     let result = Err((PvmError::BadParam, "not a public key".to_owned()));
@@ -86,8 +84,7 @@ fn what_the_driver_refuses_has_its_reason() {
 
 #[test]
 fn a_task_may_end_before_the_answer() {
-    let mut r = Recorder::master();
-    let (conn, _) = r.enrol(100, 0);
+    let (mut r, conn, _) = Recorder::with_task();
     r.ask(conn, &Certify(request(&["node1"], 91)));
     let Action::Certify { host: asker, id, .. } = r.action() else { panic!("not signed") };
     r.feed(Event::TaskClosed { conn, reason: None });
@@ -101,8 +98,7 @@ fn a_task_may_end_before_the_answer() {
 #[test]
 fn wrong_requests_of_tasks_go_nowhere() {
     for (mut r, conn) in [slave(), {
-        let mut r = Recorder::master();
-        let (conn, _) = r.enrol(100, 0);
+        let (r, conn, _) = Recorder::with_task();
         (r, conn)
     }] {
         for (request, word) in wrong() {
@@ -120,12 +116,9 @@ fn wrong_requests_of_tasks_go_nowhere() {
 
 #[test]
 fn wrong_requests_of_daemons_are_refused_by_the_master() {
-    let mut r = Recorder::master();
-    let (conn, _) = r.enrol(100, 0);
-    r.add_host(conn, 2);
+    let (mut r, _conn, _) = Recorder::with_host();
     for (wrong, word) in wrong() {
-        let message = DaemonMsg::Request { id: RequestId(5), what: PeerRequest::Certify(wrong.clone()) };
-        r.feed(Event::PeerMessage { host: host(2), message });
+        r.hear(host(2), DaemonMsg::Request { id: RequestId(5), what: PeerRequest::Certify(wrong.clone()) });
         let DaemonMsg::Reply { id: RequestId(5), what: PeerReply::Certified { result } } = r.told() else {
             panic!("no answer to {wrong:?}")
         };
@@ -134,7 +127,7 @@ fn wrong_requests_of_daemons_are_refused_by_the_master() {
         r.nothing_else();
     }
     let what = PeerRequest::Certify(request(&["node2"], 91));
-    r.feed(Event::PeerMessage { host: host(2), message: DaemonMsg::Request { id: RequestId(6), what } });
+    r.hear(host(2), DaemonMsg::Request { id: RequestId(6), what });
     let Action::Certify { host: asker, id, request: asked } = r.action() else { panic!("not signed") };
     assert_eq!((asker, id, asked), (host(2), RequestId(6), request(&["node2"], 91)));
     r.feed(Event::Certified { host: asker, id, result: Ok(certified()) });
@@ -150,15 +143,14 @@ fn a_slave_passes_requests_and_answers_on() {
     let reply = |result| DaemonMsg::Reply { id, what: PeerReply::Certified { result } };
     // Another host cannot answer for the master.
     r.feed(Event::PeerLinked { host: host(3) });
-    r.feed(Event::PeerMessage { host: host(3), message: reply(Ok(certified())) });
+    r.hear(host(3), reply(Ok(certified())));
     r.nothing_else();
-    r.feed(Event::PeerMessage { host: HostIndex::MASTER, message: reply(Ok(certified())) });
+    r.hear(HostIndex::MASTER, reply(Ok(certified())));
     assert_eq!(r.reply::<Certify>(conn), Ok(certified()));
 
     let id = passed_on(&mut r, conn);
     let result = Err((PvmError::DSysErr, "no authority".to_owned()));
-    let message = DaemonMsg::Reply { id, what: PeerReply::Certified { result } };
-    r.feed(Event::PeerMessage { host: HostIndex::MASTER, message });
+    r.answers(HostIndex::MASTER, id, PeerReply::Certified { result });
     assert_eq!(refusal(&mut r, conn), (PvmError::DSysErr, "no authority".to_owned()));
     r.nothing_else();
 }
@@ -168,7 +160,7 @@ fn a_slave_signs_nothing() {
     let (mut r, _) = slave();
     r.feed(Event::PeerLinked { host: host(3) });
     let what = PeerRequest::Certify(request(&["node3"], 91));
-    r.feed(Event::PeerMessage { host: host(3), message: DaemonMsg::Request { id: RequestId(9), what } });
+    r.hear(host(3), DaemonMsg::Request { id: RequestId(9), what });
     let DaemonMsg::Reply { id: RequestId(9), what: PeerReply::Certified { result: Err((error, _)) } } =
         r.told()
     else {

@@ -34,8 +34,7 @@ fn enrol_by_channel(r: &mut Recorder, conn: ConnId, cookie: i32) {
 
 #[test]
 fn a_task_enrols_and_gets_the_first_id() {
-    let mut r = Recorder::master();
-    let (_, enrolled) = r.enrol(100, 0);
+    let (mut r, _, enrolled) = Recorder::with_task();
     assert_eq!(enrolled.tid, Tid::from_bits(0x40001));
     assert_eq!((enrolled.parent, enrolled.output, enrolled.fragment_size), (0, Sink::default(), 4080));
     assert_eq!(enrolled.address, "0a000001:0000");
@@ -44,8 +43,7 @@ fn a_task_enrols_and_gets_the_first_id() {
 
 #[test]
 fn a_task_of_ours_enrols_by_one_request() {
-    let mut r = Recorder::master();
-    let (parent, me) = r.enrol(100, 0);
+    let (mut r, parent, me) = Recorder::with_task();
     let (cookie, _, told) = start_one(&mut r, parent);
     let conn = r.connect();
     let request = Enrol { process: introduction(500, cookie.0) };
@@ -62,8 +60,7 @@ fn a_task_of_ours_enrols_by_one_request() {
 
 #[test]
 fn a_task_that_inherits_a_channel_has_its_answer_and_gets_what_waits() {
-    let mut r = Recorder::master();
-    let (parent, me) = r.enrol(100, 0);
+    let (mut r, parent, me) = Recorder::with_task();
     let (cookie, conn, told) = start_one(&mut r, parent);
     r.say(parent, told.tid, 5, 0, b"for it");
     r.nothing_else();
@@ -79,8 +76,7 @@ fn a_task_that_inherits_a_channel_has_its_answer_and_gets_what_waits() {
 
 #[test]
 fn without_an_inherited_channel_or_too_late_nothing_enrols_by_one() {
-    let mut r = Recorder::master();
-    let (parent, _) = r.enrol(100, 0);
+    let (mut r, parent, _) = Recorder::with_task();
     let (cookie, channel, told) = start_one(&mut r, parent);
     let other = r.connect();
     enrol_by_channel(&mut r, other, cookie.0);
@@ -94,11 +90,10 @@ fn without_an_inherited_channel_or_too_late_nothing_enrols_by_one() {
 
 #[test]
 fn what_a_task_says_in_its_last_moment_is_received() {
-    let mut r = Recorder::master();
-    let (parent, _) = r.enrol(100, 0);
+    let (mut r, parent, _) = Recorder::with_task();
     let (cookie, conn, told) = start_one(&mut r, parent);
     r.ask(parent, &watch(notify::TASK_EXIT, vec![told.tid.raw()]));
-    r.feed(Event::ProcessExited { cookie, status: ExitStatus::default(), used: Used::default() });
+    r.ended(cookie, 0);
     r.nothing_else();
     enrol_by_channel(&mut r, conn, cookie.0);
     assert!(matches!(r.action(), Action::Enrolled { .. }));
@@ -113,8 +108,7 @@ fn what_a_task_says_in_its_last_moment_is_received() {
 
 #[test]
 fn a_process_that_never_says_a_word_ends_with_its_channel() {
-    let mut r = Recorder::master();
-    let (parent, _) = r.enrol(100, 0);
+    let (mut r, parent, _) = Recorder::with_task();
     for is_closed_first in [true, false] {
         let (cookie, conn, told) = start_one(&mut r, parent);
         r.ask(parent, &watch(notify::TASK_EXIT, vec![told.tid.raw()]));

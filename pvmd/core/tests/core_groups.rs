@@ -48,8 +48,7 @@ fn sent_afar(r: &mut Recorder) -> (Vec<Tid>, i32, i32) {
 
 #[test]
 fn the_mailbox_tells_where_the_keeper_is_and_keeps_telling() {
-    let mut r = Recorder::master();
-    let (conn, me) = r.enrol(100, 0);
+    let (mut r, conn, me) = Recorder::with_task();
     r.ask(conn, &Remove { tid: me.tid, class: "pvmgs".into(), index: 0 });
     assert_eq!(r.reply::<Remove>(conn), Err(PvmError::Denied.into()));
     r.ask(conn, &Get { tid: me.tid, class: "pvmgs".into(), index: 0, flags: Flags::from_bits(0) });
@@ -63,8 +62,7 @@ fn the_mailbox_tells_where_the_keeper_is_and_keeps_telling() {
 
 #[test]
 fn the_keeper_lives_and_wants_no_direct_route() {
-    let mut r = Recorder::master();
-    let (conn, _) = r.enrol(100, 0);
+    let (mut r, conn, _) = Recorder::with_task();
     r.ask(conn, &TaskStatus { tid: keeper() });
     assert_eq!(r.reply::<TaskStatus>(conn), Ok(()));
     r.say(conn, keeper(), Tc::ConReq.tag(), CONTEXT_TC, &BodyWriter::new().int(1318).int(1).str("").finish());
@@ -78,8 +76,7 @@ fn the_keeper_lives_and_wants_no_direct_route() {
 
 #[test]
 fn members_that_end_are_in_no_group() {
-    let mut r = Recorder::master();
-    let (first, _) = r.enrol(100, 0);
+    let (mut r, first, _) = Recorder::with_task();
     let (second, tid) = r.enrol(101, 0);
     assert_eq!(number(&mut r, first, Request::Join(OsStr::new("g"), true)), 0);
     assert_eq!(number(&mut r, second, Request::Join(OsStr::new("g"), true)), 1);
@@ -98,9 +95,7 @@ fn members_that_end_are_in_no_group() {
 
 #[test]
 fn members_elsewhere_are_watched_and_go_with_their_hosts() {
-    let mut r = Recorder::master();
-    let (conn, _) = r.enrol(100, 0);
-    r.add_host(conn, 2);
+    let (mut r, conn, _) = Recorder::with_host();
     r.add_host(conn, 3);
     assert_eq!(number(&mut r, conn, Request::Join(OsStr::new("g"), true)), 0);
     let far = [host(2).task(1), host(3).task(1), host(3).task(2)];
@@ -132,9 +127,7 @@ fn members_elsewhere_are_watched_and_go_with_their_hosts() {
 
 #[test]
 fn a_join_is_answered_when_those_who_know_the_group_know_of_it() {
-    let mut r = Recorder::master();
-    let (conn, _) = r.enrol(100, 0);
-    r.add_host(conn, 2);
+    let (mut r, conn, _) = Recorder::with_host();
     let far = host(2).task(1);
     ask_from_afar(&mut r, far, Request::Join(OsStr::new("g"), true));
     r.told();
@@ -164,9 +157,7 @@ fn a_join_is_answered_when_those_who_know_the_group_know_of_it() {
 
 #[test]
 fn a_barrier_is_answered_by_one_message_per_host() {
-    let mut r = Recorder::master();
-    let (conn, _) = r.enrol(100, 0);
-    r.add_host(conn, 2);
+    let (mut r, _conn, _) = Recorder::with_host();
     let far: Vec<Tid> = (1..=5).map(|local| host(2).task(local)).collect();
     for &tid in &far {
         ask_from_afar(&mut r, tid, Request::Join(OsStr::new("g"), false));
@@ -185,8 +176,7 @@ fn a_barrier_is_answered_by_one_message_per_host() {
 #[test]
 fn a_broadcast_takes_three_steps_whatever_the_number_of_members() {
     const HOSTS: u32 = 8;
-    let mut r = Recorder::master();
-    let (conn, me) = r.enrol(100, 0);
+    let (mut r, conn, me) = Recorder::with_task();
     for index in 2..=HOSTS {
         r.add_host(conn, index);
     }

@@ -7,14 +7,12 @@ use pvm_wire::calls::mailbox::{Flags, Put};
 use pvm_wire::calls::nested::Nested;
 use pvm_wire::codes::Tm;
 use pvm_wire::limits::{BATCH_MAX, PIECE_MAX, QUEUE_LEAST};
-use pvm_wire::spawn::SpawnRequest;
 use pvm_wire::{FragmentHeader, HostIndex, PvmError, Tid};
 use pvm_wire::{Message, MessageHeader};
 use pvmd_core::Limits;
-use pvmd_core::event::{Action, ConnId, Event, Used};
+use pvmd_core::event::{Action, ConnId, Event};
 use pvmd_simulated::daemon::config;
-use pvmd_simulated::recorder::{Recorder, here};
-use std::process::ExitStatus;
+use pvmd_simulated::recorder::{Recorder, anywhere, here};
 
 fn limited(limits: Limits) -> Recorder {
     let mut config = config(HostIndex::MASTER);
@@ -73,7 +71,7 @@ fn tasks_above_the_limit_take_the_places_of_those_that_have_ended_meanwhile() {
     let [first, second] = cookies[..] else { panic!("{} are started", cookies.len()) };
     let running = |pid| Ok((pid, "/bin/program".into()));
     r.feed(Event::ProcessStarted { cookie: first, result: running(100) });
-    r.feed(Event::ProcessExited { cookie: first, status: ExitStatus::default(), used: Used::default() });
+    r.ended(first, 0);
     r.nothing_else();
     r.feed(Event::ProcessStarted { cookie: second, result: running(101) });
     let Action::Start { cookies, program: later, .. } = r.action() else { panic!("not a start") };
@@ -88,8 +86,7 @@ fn tasks_above_the_limit_take_the_places_of_those_that_have_ended_meanwhile() {
 fn a_spawn_of_more_tasks_than_there_are_ids_is_out_of_resources() {
     let mut r = limited(Limits::default());
     let (conn, _) = r.enrol(10, 0);
-    let spawn =
-        SpawnRequest { file: "program".into(), count: BATCH_MAX as i32 + 1, ..SpawnRequest::default() };
+    let spawn = anywhere(BATCH_MAX as i32 + 1);
     r.ask(conn, &spawn);
     assert_eq!(r.answer(conn, Tm::Spawn), [PvmError::OutOfRes.code()]);
 }

@@ -3,7 +3,6 @@
 use pvm_wire::calls::hosts::{AddHosts, DeleteHosts};
 use pvm_wire::codes::Tm;
 use pvm_wire::daemon::{DaemonMsg, FromMaster, HostTable, MasterReply, MasterRequest, RequestId, ToMaster};
-use pvm_wire::header::{EOM, SOM};
 use pvm_wire::{HostIndex, MessageHeader, Tid};
 use pvmd_core::event::{Action, ConnId, Event};
 use pvmd_simulated::daemon::config;
@@ -18,10 +17,7 @@ fn linked_slave() -> Recorder {
 }
 
 fn hear(r: &mut Recorder, from: HostIndex, to: Tid) {
-    let header = MessageHeader { tag: 5, ..MessageHeader::default() };
-    let data = header.encode().to_vec().into();
-    let message = DaemonMsg::Data { src: from.task(1), dsts: vec![to], flags: SOM | EOM, data };
-    r.feed(Event::PeerMessage { host: from, message });
+    r.hear_message(from.task(1), to, 5, &[]);
 }
 
 #[test]
@@ -120,7 +116,7 @@ fn leaving() -> (Recorder, ConnId) {
 }
 
 fn answers(r: &mut Recorder, agreed: bool) {
-    r.feed(Event::PeerMessage { host: host(3), message: DaemonMsg::LeaveAnswer { agreed } });
+    r.hear(host(3), DaemonMsg::LeaveAnswer { agreed });
 }
 
 #[test]
@@ -159,7 +155,7 @@ fn the_host_with_the_higher_index_leaves_when_it_is_asked() {
     r.feed(Event::PeerLinked { host: host(2) });
     r.pass(std::time::Duration::from_secs(100));
     r.nothing_else();
-    r.feed(Event::PeerMessage { host: host(2), message: DaemonMsg::Leave });
+    r.hear(host(2), DaemonMsg::Leave);
     assert!(matches!(r.told(), DaemonMsg::LeaveAnswer { agreed: true }));
     assert!(matches!(r.action(), Action::Unlink { host: h } if h == host(2)));
     r.nothing_else();
@@ -167,9 +163,7 @@ fn the_host_with_the_higher_index_leaves_when_it_is_asked() {
 
 /// A master of three hosts, after host 2 has lost its link to host 3, and the question that host 3 is asked.
 fn master_of_a_lost_link() -> (Recorder, u64) {
-    let mut r = Recorder::master();
-    let (conn, _) = r.enrol(100, 0);
-    r.add_host(conn, 2);
+    let (mut r, conn, _) = Recorder::with_host();
     r.add_host(conn, 3);
     r.tell_master(host(2), ToMaster::LinkLost { host: host(3), has_ended: false, reason: "silence".into() });
     let Action::SendPeer {
@@ -226,9 +220,7 @@ fn a_host_that_is_lost_to_another_and_does_not_answer_is_lost_by_itself() {
 
 /// A master whose task on `conn` has deleted host 2, which has not ended yet.
 fn deleting() -> (Recorder, ConnId) {
-    let mut r = Recorder::master();
-    let (conn, _) = r.enrol(100, 0);
-    r.add_host(conn, 2);
+    let (mut r, conn, _) = Recorder::with_host();
     r.ask(conn, &DeleteHosts { names: vec!["node2".into()] });
     assert!(matches!(r.told(), DaemonMsg::Halt));
     r.nothing_else();
@@ -244,7 +236,7 @@ fn starts_host(r: &mut Recorder, index: u32) {
 fn a_deleted_host_has_ended_when_the_answer_comes() {
     let (mut r, conn) = deleting();
     // What it says while it ends counts for nothing.
-    r.feed(Event::PeerMessage { host: host(2), message: DaemonMsg::Bye });
+    r.hear(host(2), DaemonMsg::Bye);
     r.nothing_else();
     r.feed(Event::PeerLost { host: host(2), reason: "it closed the link".into(), has_ended: false });
     assert_eq!(r.answer(conn, Tm::DelHost), [1, 0]);
@@ -277,10 +269,8 @@ fn a_deleted_host_that_does_not_end_is_waited_for_five_seconds() {
 
 #[test]
 fn a_host_is_added_when_one_that_said_it_ends_has_ended() {
-    let mut r = Recorder::master();
-    let (conn, _) = r.enrol(100, 0);
-    r.add_host(conn, 2);
-    r.feed(Event::PeerMessage { host: host(2), message: DaemonMsg::Bye });
+    let (mut r, conn, _) = Recorder::with_host();
+    r.hear(host(2), DaemonMsg::Bye);
     assert_eq!(r.core.members(), [host(1)]);
     r.ask(conn, &AddHosts { hosts: vec!["node2 via=local".into()] });
     r.nothing_else();
@@ -291,9 +281,7 @@ fn a_host_is_added_when_one_that_said_it_ends_has_ended() {
 
 #[test]
 fn a_task_that_deletes_its_own_host_is_answered_first() {
-    let mut r = Recorder::master();
-    let (conn, _) = r.enrol(100, 0);
-    r.add_host(conn, 2);
+    let (mut r, _, _) = Recorder::with_host();
     let what = MasterRequest::DeleteHosts { names: vec![".".into()] };
     r.tell_master(host(2), ToMaster::Request { id: RequestId(7), what });
     assert!(matches!(r.ordered(), FromMaster::Reply { what: MasterReply::Deleted { .. }, .. }));

@@ -70,11 +70,11 @@ impl Newcomer {
     fn arrive(r: &mut Recorder) -> Self {
         let attempt = Attempt { tid: host(3).task(1), from: host(3), number: 1 };
         let say = |r: &mut Recorder, what| {
-            r.feed(Event::PeerMessage { host: host(3), message: DaemonMsg::Move(attempt, what) });
+            r.hear(host(3), DaemonMsg::Move(attempt, what));
         };
         r.feed(Event::PeerLinked { host: host(3) });
         let what = PeerRequest::Succeed { attempt, parent: 0, spawn: Box::new(here(1)) };
-        r.feed(Event::PeerMessage { host: host(3), message: DaemonMsg::Request { id: RequestId(1), what } });
+        r.hear(host(3), DaemonMsg::Request { id: RequestId(1), what });
         let cookie = r.starts()[0];
         r.started(cookie, 300);
         assert!(matches!(r.told(), DaemonMsg::Reply { .. }));
@@ -102,7 +102,7 @@ fn a_newcomer_is_met_when_it_has_all_that_was_kept_for_it() {
     r.ask(newcomer.conn, &Meet { other: one.tid });
     r.nothing_else();
     let all = DaemonMsg::Move(newcomer.attempt, MoveMsg::KeptAll { luggage: None });
-    r.feed(Event::PeerMessage { host: host(3), message: all });
+    r.hear(host(3), all);
     assert_eq!(told(&mut r), (first, tid, newcomer.conn));
     assert_eq!(told(&mut r), (newcomer.conn, one.tid, first));
     r.nothing_else();
@@ -121,8 +121,7 @@ fn nobody_meets_strangers_or_himself() {
 
 #[test]
 fn a_task_meets_its_daemon() {
-    let mut r = Recorder::master();
-    let (conn, _) = r.enrol(100, 0);
+    let (mut r, conn, _) = Recorder::with_task();
     r.ask(conn, &Meet { other: Tid::MY_DAEMON });
     r.ask(conn, &Known {});
     r.nothing_else();

@@ -4,7 +4,6 @@ use pvm_wire::batch::{BatchId, BatchMsg};
 use pvm_wire::calls::turns::{Receiver, TrafficByHost};
 use pvm_wire::codes::BATCH_TAG;
 use pvm_wire::daemon::{Blob, DaemonMsg, FromMaster, ToMaster};
-use pvm_wire::header::{EOM, SOM};
 use pvm_wire::jobs::{JobId, JobRequest, JobSent, TaskEvent, TaskOrder};
 use pvm_wire::{HostIndex, MessageHeader, Tid};
 use pvmd_core::event::{Action, Event, Sample};
@@ -27,11 +26,7 @@ fn node() -> Recorder {
 }
 
 fn tell(r: &mut Recorder, message: &BatchMsg) {
-    let header = MessageHeader { tag: BATCH_TAG, ..MessageHeader::default() };
-    let data = [&header.encode()[..], &message.encode().expect("a body")].concat();
-    let message =
-        DaemonMsg::Data { src: manager(), dsts: vec![host(2).daemon()], flags: SOM | EOM, data: data.into() };
-    r.feed(Event::PeerMessage { host: HostIndex::MASTER, message });
+    r.hear_message(manager(), host(2).daemon(), BATCH_TAG, &message.encode().expect("a body"));
 }
 
 /// A batch's number, and `N_a` of the application for its tasks that the node makes.
@@ -293,7 +288,7 @@ fn agents_of_a_policy_that_this_version_does_not_know_are_ignored() {
     for policy in ["by magic", ""] {
         let message = Blob(vec![1, 2, 3].into());
         let message = DaemonMsg::Agent { policy: policy.to_owned(), message, cause: Some(BATCH) };
-        r.feed(Event::PeerMessage { host: HostIndex::MASTER, message });
+        r.hear(HostIndex::MASTER, message);
         r.nothing_else();
     }
     r.enrol(100, 0);

@@ -7,17 +7,14 @@ use pvm_wire::calls::spawn::{BatchList, Batches, CancelBatch};
 use pvm_wire::calls::turns::NoticesTaken;
 use pvm_wire::codes::{BATCH_TAG, Tm};
 use pvm_wire::daemon::{DaemonMsg, PeerReply, PeerRequest};
-use pvm_wire::header::{EOM, SOM};
 use pvm_wire::limits::BATCH_MAX;
 use pvm_wire::queue::{
     BatchDecision, BatchEvent, DECISIONS_KEPT, NOTICES_HIGH, PolicyMessages, QueueRequest,
 };
 use pvm_wire::spawn::{POLICY_VARIABLE, SpawnRequest, entry, flags};
-use pvm_wire::{HostIndex, MessageHeader, PvmError, Tid};
-use pvmd_core::event::{Action, ConnId, Cookie, Event, Used};
-use pvmd_simulated::recorder::{Recorder, host};
-use std::os::unix::process::ExitStatusExt;
-use std::process::ExitStatus;
+use pvm_wire::{HostIndex, PvmError, Tid};
+use pvmd_core::event::{Action, ConnId, Cookie, Event};
+use pvmd_simulated::recorder::{Recorder, anywhere, host};
 use std::time::Duration;
 
 /// Context and tag of the notices.
@@ -135,6 +132,12 @@ impl Home {
         self.answers.remove(0)[0]
     }
 
+    /// The same, and the manager is asked to place the tasks: the batch as its parent knows it, and as daemons do.
+    fn batch(&mut self, count: i32, restarts: i32) -> (i32, BatchId) {
+        let id = self.queue(count, restarts, SpawnRequest::default());
+        (id, self.placed(count as u64))
+    }
+
     fn ask(&mut self, request: &impl Request) {
         self.r.ask(self.parent, request);
         self.settle();
@@ -157,7 +160,7 @@ impl Home {
             panic!("host 2 is not asked")
         };
         let what = PeerReply::Batches { batches: Vec::new(), policies: Vec::new() };
-        self.r.feed(Event::PeerMessage { host: host(2), message: DaemonMsg::Reply { id, what } });
+        self.r.answers(host(2), id, what);
         self.r.reply::<Batches>(self.parent).expect("the batches")
     }
 
@@ -177,16 +180,14 @@ impl Home {
     }
 
     fn ended(&mut self, cookie: Cookie, status: i32) {
-        self.feed(Event::ProcessExited {
-            cookie,
-            status: ExitStatus::from_raw(status),
-            used: Used::default(),
-        });
+        self.r.ended(cookie, status);
+        self.settle();
     }
 
     /// Host 2 answers an order.
     fn replies(&mut self, id: pvm_wire::daemon::RequestId, what: PeerReply) {
-        self.feed(Event::PeerMessage { host: host(2), message: DaemonMsg::Reply { id, what } });
+        self.r.answers(host(2), id, what);
+        self.settle();
     }
 
     fn manager_dies(&mut self) {
@@ -226,8 +227,7 @@ fn what_is_asked_for_badly_is_refused_by_both_calls_alike() {
     ];
     for (count, policy, error) in bad {
         let mut home = Home::new();
-        let spawn =
-            SpawnRequest { policy: policy.into(), file: "program".into(), count, ..SpawnRequest::default() };
+        let spawn = SpawnRequest { policy: policy.into(), ..anywhere(count) };
         assert_eq!(home.queue(count, 0, spawn.clone()), error.code());
         home.r.ask(home.parent, &spawn);
         assert_eq!(home.r.answer(home.parent, Tm::Spawn)[0], error.code());
@@ -238,9 +238,8 @@ fn what_is_asked_for_badly_is_refused_by_both_calls_alike() {
 #[test]
 fn a_batch_is_told_of_from_its_first_start_to_its_end() {
     let mut home = Home::new();
-    let id = home.queue(3, 0, SpawnRequest::default());
+    let (id, batch) = home.batch(3, 0);
     assert!(id > 0);
-    let batch = home.placed(3);
     home.grant(batch, OWN, 2);
     let first = home.started(400);
     let second = home.started(401);
@@ -264,8 +263,7 @@ fn a_batch_is_told_of_from_its_first_start_to_its_end() {
 #[test]
 fn a_task_that_fails_is_placed_again_as_often_as_it_may() {
     let mut home = Home::new();
-    home.queue(1, 1, SpawnRequest::default());
-    let batch = home.placed(1);
+    let (_, batch) = home.batch(1, 1);
     home.grant(batch, OWN, 1);
     let cookie = home.started(400);
     home.decide(&BatchMsg::TasksNo { batch });
@@ -286,8 +284,7 @@ fn a_task_that_fails_is_placed_again_as_often_as_it_may() {
 #[test]
 fn a_cancelled_batch_ends_what_runs_and_what_is_being_started() {
     let mut home = Home::new();
-    let id = home.queue(5, 3, SpawnRequest::default());
-    let batch = home.placed(5);
+    let (id, batch) = home.batch(5, 3);
     home.grant(batch, OWN, 2);
     let first = home.started(400);
     let second = home.starts[0];
@@ -314,8 +311,7 @@ fn a_cancelled_batch_ends_what_runs_and_what_is_being_started() {
 #[test]
 fn a_batch_that_no_node_can_take_fails_as_fast_as_its_notices_are_taken() {
     let mut home = Home::new();
-    home.queue(3000, 0, SpawnRequest::default());
-    let batch = home.placed(3000);
+    let (_, batch) = home.batch(3000, 0);
     home.decide(&BatchMsg::NoNodes { batch });
     home.decide(&BatchMsg::TasksNo { batch });
     let lost = |number| BatchEvent::Failed { number, tid: Tid::NONE, code: PvmError::NoHost.code() };
@@ -341,7 +337,7 @@ fn without_a_manager_a_batch_fails_and_a_spawn_says_why() {
     let notices = home.notices();
     assert_eq!(notices.len(), 3);
     assert_eq!(notices[2], BatchEvent::Done { done: 0, failed: 2, cancelled: 0 });
-    let spawn = SpawnRequest { file: "program".into(), count: 2, ..SpawnRequest::default() };
+    let spawn = anywhere(2);
     home.r.ask(home.parent, &spawn);
     let Action::Start { cookies, .. } = home.r.action() else { panic!("not a manager's start") };
     home.r.feed(Event::ProcessStarted { cookie: cookies[0], result: Err((PvmError::NoFile, "none".into())) });
@@ -355,8 +351,7 @@ fn without_a_manager_a_batch_fails_and_a_spawn_says_why() {
 #[test]
 fn nodes_hear_that_a_batch_is_over_whose_manager_died_when_nothing_waited() {
     let mut home = Home::new();
-    home.queue(1, 0, SpawnRequest::default());
-    let batch = home.placed(1);
+    let (_, batch) = home.batch(1, 0);
     home.grant(batch, OWN, 1);
     home.manager_dies();
     let cookie = home.started(400);
@@ -368,8 +363,7 @@ fn nodes_hear_that_a_batch_is_over_whose_manager_died_when_nothing_waited() {
 #[test]
 fn a_batch_goes_on_under_another_manager() {
     let mut home = Home::new();
-    home.queue(2, 0, SpawnRequest::default());
-    let batch = home.placed(2);
+    let (_, batch) = home.batch(2, 0);
     home.grant(batch, OWN, 1);
     home.manager_dies();
     assert_eq!((home.managers, home.placed(1)), (2, batch));
@@ -398,8 +392,7 @@ fn started_on(results: &[i32]) -> PeerReply {
 #[test]
 fn what_a_host_leaves_to_its_owner_is_placed_again_and_uses_no_restart() {
     let mut home = Home::with_node();
-    home.queue(1, 1, SpawnRequest::default());
-    let batch = home.placed(1);
+    let (_, batch) = home.batch(1, 1);
     // The host does not even start it.
     home.grant(batch, host(2), 1);
     let (request, 1) = order(&mut home) else { panic!("another order") };
@@ -420,7 +413,8 @@ fn what_a_host_leaves_to_its_owner_is_placed_again_and_uses_no_restart() {
         home.replies(request, started_on(&[tid.raw()]));
         home.notices();
         let message = DaemonMsg::BatchTaskEnded { batch, number: 0, tid, status: 15, leaves };
-        home.feed(Event::PeerMessage { host: host(2), message });
+        home.r.hear(host(2), message);
+        home.settle();
         let again = BatchEvent::Again { number: 0, tid, status: 15 };
         let ended = BatchEvent::Ended { number: 0, tid, status: 15 };
         assert_eq!(home.notices()[0], if local < 4 { again } else { ended });
@@ -433,7 +427,7 @@ fn what_a_host_leaves_to_its_owner_is_placed_again_and_uses_no_restart() {
 #[test]
 fn a_spawn_on_a_host_with_its_owner_is_refused_and_elsewhere_succeeds() {
     let mut home = Home::with_node();
-    let spawn = SpawnRequest { file: "program".into(), count: 1, ..SpawnRequest::default() };
+    let spawn = anywhere(1);
     let pinned = SpawnRequest { place: "node2".into(), flags: flags::HOST, ..spawn.clone() };
     home.ask(&pinned);
     let (request, 1) = order(&mut home) else { panic!("another order") };
@@ -457,8 +451,7 @@ fn a_spawn_on_a_host_with_its_owner_is_refused_and_elsewhere_succeeds() {
 fn what_a_lost_host_was_given_is_placed_again_unless_the_batch_is_cancelled() {
     for cancelled in [false, true] {
         let mut home = Home::with_node();
-        let id = home.queue(3, 0, SpawnRequest::default());
-        let batch = home.placed(3);
+        let (id, batch) = home.batch(3, 0);
         home.grant(batch, host(2), 2);
         let (request, 2) = order(&mut home) else { panic!("another order") };
         let result = host(2).task(1).raw();
@@ -490,8 +483,7 @@ fn what_a_lost_host_was_given_is_placed_again_unless_the_batch_is_cancelled() {
 #[test]
 fn a_parent_that_leaves_has_nothing_more_started() {
     let mut home = Home::new();
-    home.queue(4, 2, SpawnRequest::default());
-    let batch = home.placed(4);
+    let (_, batch) = home.batch(4, 2);
     home.grant(batch, OWN, 1);
     let cookie = home.started(400);
     home.feed(Event::TaskClosed { conn: home.parent, reason: None });
@@ -508,9 +500,8 @@ fn eight_batches_at_a_time_have_managers_and_a_spawn_does_not_wait_for_them() {
         home.queue(1, 0, SpawnRequest::default());
     }
     assert_eq!((home.managers, home.r.core.census().waiting_batches), (8, 1));
-    let spawn = SpawnRequest { file: "program".into(), count: 1, ..SpawnRequest::default() };
-    home.r.ask(home.parent, &spawn);
-    home.settle();
+    let spawn = anywhere(1);
+    home.ask(&spawn);
     assert_eq!((home.managers, home.r.core.census().waiting_batches), (9, 1));
     assert!(matches!(home.said.last(), Some(BatchMsg::Place { soft: true, .. })));
 }
@@ -518,11 +509,8 @@ fn eight_batches_at_a_time_have_managers_and_a_spawn_does_not_wait_for_them() {
 #[test]
 fn a_pinned_spawn_fails_with_its_host() {
     let mut home = Home::with_node();
-    let spawn =
-        SpawnRequest { place: "node2".into(), flags: flags::HOST, count: 2, ..SpawnRequest::default() };
-    let spawn = SpawnRequest { file: "program".into(), ..spawn };
-    home.r.ask(home.parent, &spawn);
-    home.settle();
+    let spawn = SpawnRequest { place: "node2".into(), flags: flags::HOST, ..anywhere(2) };
+    home.ask(&spawn);
     assert_eq!(order(&mut home).1, 2);
     home.feed(Event::PeerLost { host: host(2), reason: "a cable".into(), has_ended: false });
     assert_eq!(home.answers.remove(0)[..3], [2, PvmError::HostFail.code(), PvmError::HostFail.code()]);
@@ -535,18 +523,14 @@ fn applies(home: &mut Home, batch: BatchId, manager: Tid) {
     let asks = BatchMsg::Apply { batch, host: host(2), p: 4, p_c: 0, n_a: 4, capability: 1000.0 }
         .encode()
         .expect("a body");
-    let header = MessageHeader { tag: BATCH_TAG, ..MessageHeader::default() };
-    let data = [&header.encode()[..], &asks].concat();
-    let message =
-        DaemonMsg::Data { src: host(2).daemon(), dsts: vec![manager], flags: SOM | EOM, data: data.into() };
-    home.feed(Event::PeerMessage { host: host(2), message });
+    home.r.hear_message(host(2).daemon(), manager, BATCH_TAG, &asks);
+    home.settle();
 }
 
 #[test]
 fn a_batch_tells_what_its_placement_has_cost_and_who_was_given_what_when() {
     let mut home = Home::with_node();
-    let id = home.queue(2, 0, SpawnRequest::default());
-    let batch = home.placed(2);
+    let (id, batch) = home.batch(2, 0);
     // The manager is the second task of this host.
     let manager = OWN.task(2);
     let to_node = |home: &mut Home, message: BatchMsg| {
@@ -586,8 +570,7 @@ fn a_batch_tells_what_its_placement_has_cost_and_who_was_given_what_when() {
 #[test]
 fn only_the_last_decisions_of_a_batch_are_kept_and_no_task_but_a_manager_counts() {
     let mut home = Home::with_node();
-    home.queue(DECISIONS_KEPT as i32 + 5, 0, SpawnRequest::default());
-    let batch = home.placed(DECISIONS_KEPT as u64 + 5);
+    let (_, batch) = home.batch(DECISIONS_KEPT as i32 + 5, 0);
     for _ in 0..DECISIONS_KEPT + 5 {
         home.grant(batch, host(2), 1);
     }
@@ -601,19 +584,24 @@ fn only_the_last_decisions_of_a_batch_are_kept_and_no_task_but_a_manager_counts(
     assert_eq!(record.messages, PolicyMessages { between_hosts: 0, at_home: DECISIONS_KEPT as u64 + 6 });
 }
 
-#[test]
-fn spawns_of_a_task_that_has_a_policy_of_its_own_have_it_unless_they_name_one() {
-    let mut home = Home::new();
-    let env = vec![entry(POLICY_VARIABLE, "round-robin")];
+/// A task of a batch, whose own spawns are to be placed by this policy.
+fn child_with_policy(home: &mut Home, policy: &str) -> ConnId {
+    let env = vec![entry(POLICY_VARIABLE, policy)];
     home.queue(1, 0, SpawnRequest { env, ..SpawnRequest::default() });
     let batch = home.placed(1);
     home.grant(batch, OWN, 1);
     let cookie = home.started(600);
     let (child, _) = home.r.enrol(600, cookie.0);
     home.r.nothing_else();
+    child
+}
+
+#[test]
+fn spawns_of_a_task_that_has_a_policy_of_its_own_have_it_unless_they_name_one() {
+    let mut home = Home::new();
+    let child = child_with_policy(&mut home, "round-robin");
     for (named, placed_by) in [("", "round-robin"), ("proportional", "proportional")] {
-        let spawn =
-            SpawnRequest { file: "p".into(), count: 1, policy: named.into(), ..SpawnRequest::default() };
+        let spawn = SpawnRequest { policy: named.into(), ..anywhere(1) };
         home.r.ask(child, &spawn);
         home.settle();
         let placed = home.said.iter().rev().find_map(|said| match said {
@@ -627,14 +615,8 @@ fn spawns_of_a_task_that_has_a_policy_of_its_own_have_it_unless_they_name_one() 
 #[test]
 fn a_task_whose_policy_does_not_exist_is_told_so_when_it_spawns() {
     let mut home = Home::new();
-    let env = vec![entry(POLICY_VARIABLE, "by magic")];
-    home.queue(1, 0, SpawnRequest { env, ..SpawnRequest::default() });
-    let batch = home.placed(1);
-    home.grant(batch, OWN, 1);
-    let cookie = home.started(600);
-    let (child, _) = home.r.enrol(600, cookie.0);
-    home.r.nothing_else();
-    home.r.ask(child, &SpawnRequest { file: "p".into(), count: 1, ..SpawnRequest::default() });
+    let child = child_with_policy(&mut home, "by magic");
+    home.r.ask(child, &anywhere(1));
     let refused = home.r.reply::<SpawnRequest>(child).expect_err("there is no such policy");
     assert_eq!(refused.code, PvmError::NotFound.code());
     assert!(refused.reason.contains("unknown policy \"by magic\"; choose one of"), "{}", refused.reason);

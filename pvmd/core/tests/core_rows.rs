@@ -1,8 +1,4 @@
 //! Cores of whole machines in which teams take turns by the rows of a matrix: hosts have clocks of their own, and messages take up to 5 ms.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "threads and environment are forbidden to the core, not to its tests"
-)]
 
 use pvm_sched::dasic::{Live, Rules};
 use pvm_sched::queues::Queue;
@@ -14,12 +10,13 @@ use pvm_wire::calls::{Call as _, Request as _};
 use pvm_wire::coscheduling::{TurnHistory, TurnSpan};
 use pvm_wire::jobs::{JobCall, JobId, JobRequest, Tasks as JobTasks, group_of};
 use pvm_wire::rows::RowsReport;
-use pvm_wire::spawn::{SpawnRequest, flags};
+use pvm_wire::spawn::SpawnRequest;
 use pvm_wire::turn_rules::TurnRule;
 use pvm_wire::{HostIndex, Message, Tid};
 use pvmd_core::event::{Event, OwnerSign, Program};
 use pvmd_simulated::machine::{Happening, Machine, Setup, Tasks};
 use pvmd_simulated::process::{ProcId, Role};
+use pvmd_simulated::recorder::{anywhere, here, host};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -80,10 +77,6 @@ impl Tasks for Told {
     }
 }
 
-fn host(index: u32) -> HostIndex {
-    HostIndex::new(index).expect("a host index")
-}
-
 /// A machine of hosts with two processors each that has a matrix, and a task on one of them that asks.
 fn formed(seed: u64, hosts: u32, asks_on: u32) -> (World, ProcId) {
     machine(seed * 4 + 3, hosts, asks_on)
@@ -95,14 +88,9 @@ fn machine(seed: u64, hosts: u32, asks_on: u32) -> (World, ProcId) {
         seed,
         capabilities: vec![1000; hosts as usize],
         task_target: 100,
-        task_limit: 100,
         turns: true,
-        link_idle: Duration::from_secs(30),
-        deputies: 3,
-        width: None,
         watched_max: 4096,
-        fails: false,
-        traced: std::env::var_os("PVM_SIM_TRACE").is_some(),
+        ..Setup::default()
     };
     let mut world = Machine::new(setup, Told::default());
     world.pass_until_formed(hosts as usize);
@@ -116,12 +104,9 @@ fn machine(seed: u64, hosts: u32, asks_on: u32) -> (World, ProcId) {
 /// Asks for processes of a team on a host.
 fn ask_for(world: &mut World, id: ProcId, team: &str, on: u32, count: u32) {
     let request = SpawnRequest {
-        file: "prog".into(),
-        flags: flags::HOST,
         place: format!("node{on}").into(),
-        count: count.cast_signed(),
         env: vec![format!("PVM_TEAM={team}").into()],
-        ..SpawnRequest::default()
+        ..here(count.cast_signed())
     };
     world.say(id, &request.message(1));
     world.pass(Duration::from_millis(200));
@@ -417,7 +402,7 @@ fn all_hosts_know_the_owners_that_are_there_and_so_does_the_next_master() {
     let place = |world: &mut World, team: &str| {
         let env = vec![format!("PVM_TEAM={team}").into()];
         let policy = "round-robin".to_owned();
-        let request = SpawnRequest { file: "prog".into(), count: 8, policy, env, ..SpawnRequest::default() };
+        let request = SpawnRequest { policy, env, ..anywhere(8) };
         world.say(id, &request.message(1));
         world.pass(Duration::from_millis(500));
         let placed = world.tasks.processes.iter().filter(|((name, _), _)| name == team);

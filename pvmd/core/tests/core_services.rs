@@ -10,13 +10,11 @@ use pvm_wire::services::{ExecRequest, TaskEnded};
 use pvm_wire::slave::{Fingerprint, HostedLine};
 use pvm_wire::spawn::{SpawnRequest, flags};
 use pvm_wire::{HostIndex, PvmError, Tid};
-use pvmd_core::event::{Action, ConnId, Event, Found, Used};
+use pvmd_core::event::{Action, ConnId, Event, Found};
 use pvmd_core::{Config, Hosting};
 use pvmd_simulated::daemon::{config, started_host};
 use pvmd_simulated::recorder::{Recorder, here, host};
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::unix::process::ExitStatusExt;
-use std::process::ExitStatus;
 use std::time::Duration;
 
 fn register(r: &mut Recorder, conn: ConnId, request: Tm, regme: i32) -> Vec<i32> {
@@ -68,11 +66,7 @@ fn a_resource_manager_starts_tasks_and_hears_of_their_end() {
     let body = told(&mut r, conn, Sm::ExecAck);
     let tid = BodyReader::new(&body).ints(2).unwrap()[1];
     assert_eq!(Tid::from_raw(tid).host(), Some(HostIndex::MASTER));
-    r.feed(Event::ProcessExited {
-        cookie: cookies[0],
-        status: ExitStatus::from_raw(0x300),
-        used: Used::default(),
-    });
+    r.ended(cookies[0], 0x300);
     let ended = TaskEnded::decode(&told(&mut r, conn, Sm::TaskX)).unwrap();
     assert_eq!(ended, TaskEnded { tid: Tid::from_raw(tid), status: 0x300 });
     assert_ne!(ended.tid, me);
@@ -162,7 +156,7 @@ fn a_tasker_that_comes_late_starts_the_rest_of_an_order() {
     let [first, second] = cookies[..] else { panic!("{} are started", cookies.len()) };
     assert_eq!(register(&mut r, tasker, Tm::Tasker, 1), [0]);
     r.started(first, 200);
-    r.feed(Event::ProcessExited { cookie: first, status: ExitStatus::default(), used: Used::default() });
+    r.ended(first, 0);
     r.started(second, 201);
     let Action::Locate { cookies, .. } = r.action() else { panic!("nothing to locate") };
     r.feed(Event::Located { cookies, result: Ok(("/bin/prog".into(), vec![])) });
@@ -236,10 +230,7 @@ fn what_is_not_there_is_no_work_for_a_tasker() {
 fn a_resource_manager_asks_the_master_for_hosts_from_anywhere() {
     let mut r = Recorder::with(config(host(2)));
     r.feed(Event::PeerLinked { host: HostIndex::MASTER });
-    r.feed(Event::PeerMessage {
-        host: HostIndex::MASTER,
-        message: DaemonMsg::Scheduler { tid: host(2).task(1) },
-    });
+    r.hear(HostIndex::MASTER, DaemonMsg::Scheduler { tid: host(2).task(1) });
     let (conn, _) = r.enrol(100, 0);
     r.message();
     r.say(conn, Tid::MY_DAEMON, Sm::Add.tag(), 0, &AddHosts { hosts: vec!["n".into()] }.encode());

@@ -12,11 +12,10 @@ use pvm_wire::daemon::{DaemonMsg, PeerReply, PeerRequest};
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::limits::{PIECE_MAX, QUEUE_HIGH};
 use pvm_wire::output::{OutputEvent, OutputFrame};
-use pvm_wire::spawn::{Refusal, Sink, SpawnRequest, flags};
+use pvm_wire::spawn::{Refusal, Sink, SpawnRequest};
 use pvm_wire::{FragmentHeader, HostIndex, PvmError, Tid};
-use pvmd_core::event::{Action, ConnId, Cookie, Event, Used};
-use pvmd_simulated::recorder::{Recorder, here, host, watch};
-use std::process::ExitStatus;
+use pvmd_core::event::{Action, ConnId, Cookie, Event};
+use pvmd_simulated::recorder::{Recorder, anywhere, here, host, watch};
 use std::time::Duration;
 
 /// Spawns one task pinned to this host; its cookie.
@@ -41,8 +40,7 @@ fn spawn_one(r: &mut Recorder, conn: ConnId, output: Sink) -> (Tid, Cookie) {
 
 #[test]
 fn a_malformed_request_is_answered_with_an_error() {
-    let mut r = Recorder::master();
-    let (conn, _) = r.enrol(100, 0);
+    let (mut r, conn, _) = Recorder::with_task();
     r.request(conn, Tm::Spawn, b"\x7f\xff\xff\xff");
     assert_eq!(r.answer(conn, Tm::Spawn), [PvmError::BadParam.code()]);
     r.nothing_else();
@@ -50,8 +48,7 @@ fn a_malformed_request_is_answered_with_an_error() {
 
 #[test]
 fn messages_wait_for_a_spawned_task_to_enrol() {
-    let mut r = Recorder::master();
-    let (parent, me) = r.enrol(100, 0);
+    let (mut r, parent, me) = Recorder::with_task();
     let (child, cookie) = spawn_one(&mut r, parent, Sink::default());
     r.say(parent, child, 5, 0, b"work");
     r.nothing_else();
@@ -64,8 +61,7 @@ fn messages_wait_for_a_spawned_task_to_enrol() {
 
 #[test]
 fn a_task_may_be_over_before_its_start_is_known() {
-    let mut r = Recorder::master();
-    let (parent, _) = r.enrol(100, 0);
+    let (mut r, parent, _) = Recorder::with_task();
     r.ask(parent, &here(1));
     let cookies = r.starts();
     let (conn, enrolled) = r.enrol(500, cookies[0].0);
@@ -74,7 +70,7 @@ fn a_task_may_be_over_before_its_start_is_known() {
     r.started(cookies[0], 500);
     assert_eq!(r.answer(parent, Tm::Spawn), [1, enrolled.tid.raw()]);
     r.feed(Event::ProcessOutputEnd { cookie: cookies[0] });
-    r.feed(Event::ProcessExited { cookie: cookies[0], status: ExitStatus::default(), used: Used::default() });
+    r.ended(cookies[0], 0);
     assert_eq!(r.core.census().tasks, 1);
 }
 
@@ -82,8 +78,7 @@ fn a_task_may_be_over_before_its_start_is_known() {
 fn a_child_of_what_was_started_ends_with_its_connection() {
     // Whether it enrols before or after the news of its parent's start.
     for late in [false, true] {
-        let mut r = Recorder::master();
-        let (parent, _) = r.enrol(100, 0);
+        let (mut r, parent, _) = Recorder::with_task();
         r.ask(parent, &here(1));
         let cookies = r.starts();
         let started = Event::ProcessStarted { cookie: cookies[0], result: Ok((500, "/bin/wrapper".into())) };
@@ -96,11 +91,7 @@ fn a_child_of_what_was_started_ends_with_its_connection() {
             r.feed(started);
             assert_eq!(r.answer(parent, Tm::Spawn), [1, enrolled.tid.raw()]);
         }
-        r.feed(Event::ProcessExited {
-            cookie: cookies[0],
-            status: ExitStatus::default(),
-            used: Used::default(),
-        });
+        r.ended(cookies[0], 0);
         assert_eq!(r.core.census().tasks, 2, "the wrapper's end is not the task's");
         r.feed(Event::TaskClosed { conn, reason: None });
         assert_eq!(r.core.census().tasks, 1);
@@ -109,8 +100,7 @@ fn a_child_of_what_was_started_ends_with_its_connection() {
 
 #[test]
 fn a_sender_cannot_pretend_to_be_another() {
-    let mut r = Recorder::master();
-    let (a, me) = r.enrol(100, 0);
+    let (mut r, a, me) = Recorder::with_task();
     let (b, other) = r.enrol(101, 0);
     let header =
         FragmentHeader { dst: other.tid, src: Tid::from_bits(0x40077), length: 32, flags: SOM | EOM };
@@ -121,8 +111,7 @@ fn a_sender_cannot_pretend_to_be_another() {
 
 #[test]
 fn a_multicast_reaches_each_once_and_is_then_forgotten() {
-    let mut r = Recorder::master();
-    let (a, me) = r.enrol(100, 0);
+    let (mut r, a, me) = Recorder::with_task();
     let (b, second) = r.enrol(101, 0);
     r.add_host(a, 2);
     let (near, far) = (host(2).task(1), host(2).task(2));
@@ -139,8 +128,7 @@ fn a_multicast_reaches_each_once_and_is_then_forgotten() {
 
 #[test]
 fn an_exit_is_told_once_to_each_who_asked() {
-    let mut r = Recorder::master();
-    let (parent, _) = r.enrol(100, 0);
+    let (mut r, parent, _) = Recorder::with_task();
     let (child, cookie) = spawn_one(&mut r, parent, Sink::default());
     r.ask(parent, &watch(notify::TASK_EXIT, vec![child.raw(), 0x40fff]));
     let (_, message) = r.message();
@@ -150,7 +138,7 @@ fn an_exit_is_told_once_to_each_who_asked() {
     assert_eq!(r.reply::<Exit>(conn), Ok(()));
     assert!(matches!(r.action(), Action::CloseTask { .. }));
     r.nothing_else();
-    r.feed(Event::ProcessExited { cookie, status: ExitStatus::default(), used: Used::default() });
+    r.ended(cookie, 0);
     let (to, message) = r.message();
     assert_eq!((to, message.header.tag, message.header.context), (parent, 77, 3));
     assert_eq!(&message.body[..], child.raw().to_be_bytes());
@@ -161,12 +149,11 @@ fn an_exit_is_told_once_to_each_who_asked() {
 fn what_a_task_sent_before_its_end_comes_before_the_news_of_it() {
     // Its connection ends, or a child that it forked holds it.
     for closes in [true, false] {
-        let mut r = Recorder::master();
-        let (parent, me) = r.enrol(100, 0);
+        let (mut r, parent, me) = Recorder::with_task();
         let (child, cookie) = spawn_one(&mut r, parent, Sink::default());
         r.ask(parent, &watch(notify::TASK_EXIT, vec![child.raw()]));
         let (conn, _) = r.enrol(500, cookie.0);
-        r.feed(Event::ProcessExited { cookie, status: ExitStatus::default(), used: Used::default() });
+        r.ended(cookie, 0);
         r.nothing_else();
         r.say(conn, me.tid, 5, 0, b"last words");
         let (to, message) = r.message();
@@ -188,9 +175,7 @@ fn what_a_task_sent_before_its_end_comes_before_the_news_of_it() {
 
 #[test]
 fn a_lost_host_is_reported_with_its_tasks() {
-    let mut r = Recorder::master();
-    let (conn, _) = r.enrol(100, 0);
-    r.add_host(conn, 2);
+    let (mut r, conn, _) = Recorder::with_host();
     let task = host(2).task(5);
     r.ask(conn, &watch(notify::HOST_DELETE, vec![host(2).host_tid().raw()]));
     r.ask(conn, &watch(notify::TASK_EXIT, vec![task.raw()]));
@@ -207,8 +192,7 @@ fn a_lost_host_is_reported_with_its_tasks() {
 
 #[test]
 fn output_goes_to_the_sink_or_to_the_log() {
-    let mut r = Recorder::master();
-    let (conn, me) = r.enrol(100, 0);
+    let (mut r, conn, me) = Recorder::with_task();
     let sink = Sink { tid: me.tid.raw(), context: 0x7ffff, tag: Tc::Output.tag() };
     let request = SpawnRequest { output: sink, ..here(1) };
     r.ask(conn, &request);
@@ -221,7 +205,7 @@ fn output_goes_to_the_sink_or_to_the_log() {
     r.answer(conn, Tm::Spawn);
     r.feed(Event::ProcessOutput { cookie, data: Bytes::from_static(b"hi\n") });
     assert_eq!(frame(&mut r), OutputEvent::Text(b"hi\n".to_vec()));
-    r.feed(Event::ProcessExited { cookie, status: ExitStatus::default(), used: Used::default() });
+    r.ended(cookie, 0);
     r.feed(Event::ProcessOutputEnd { cookie });
     assert_eq!(frame(&mut r), OutputEvent::Eof);
     r.nothing_else();
@@ -256,8 +240,7 @@ fn the_original_library_is_stopped_between_messages_only() {
 
 #[test]
 fn a_flood_stops_its_sender_until_the_receiver_has_drained() {
-    let mut r = Recorder::master();
-    let (a, _) = r.enrol(100, 0);
+    let (mut r, a, _) = Recorder::with_task();
     let (b, receiver) = r.enrol(101, 0);
     let mut sent = Vec::new();
     let mut paused = false;
@@ -282,16 +265,14 @@ fn a_flood_stops_its_sender_until_the_receiver_has_drained() {
 
 #[test]
 fn a_full_task_stops_senders_on_other_hosts_through_their_daemon() {
-    let mut r = Recorder::master();
-    let (conn, receiver) = r.enrol(100, 0);
-    r.add_host(conn, 2);
+    let (mut r, conn, receiver) = Recorder::with_host();
     let src = host(2).task(1);
     let mut told = Vec::new();
     for i in 0..QUEUE_HIGH / PIECE_MAX + 2 {
         let flags = if i == 0 { SOM } else { 0 };
         let data = Bytes::from(vec![0; PIECE_MAX]);
         let message = DaemonMsg::Data { src, dsts: vec![receiver.tid], flags, data };
-        r.feed(Event::PeerMessage { host: host(2), message });
+        r.hear(host(2), message);
         assert!(matches!(r.action(), Action::Send { .. }));
         if (i + 1) * (PIECE_MAX + FragmentHeader::SIZE) > QUEUE_HIGH && told.is_empty() {
             told.push(r.told());
@@ -311,28 +292,18 @@ fn a_full_task_stops_senders_on_other_hosts_through_their_daemon() {
 
 #[test]
 fn a_daemon_vouches_only_for_its_own_tasks() {
-    let mut r = Recorder::master();
-    let (conn, receiver) = r.enrol(100, 0);
-    r.add_host(conn, 2);
+    let (mut r, _conn, receiver) = Recorder::with_host();
     let data = Bytes::from(vec![0; 32]);
     let forged = DaemonMsg::Data { src: host(3).task(1), dsts: vec![receiver.tid], flags: SOM | EOM, data };
-    r.feed(Event::PeerMessage { host: host(2), message: forged });
-    r.feed(Event::PeerMessage { host: host(2), message: DaemonMsg::TaskGone { tid: receiver.tid } });
+    r.hear(host(2), forged);
+    r.hear(host(2), DaemonMsg::TaskGone { tid: receiver.tid });
     r.nothing_else();
 }
 
 #[test]
 fn a_spawn_on_another_host_answers_good_ones_first() {
-    let mut r = Recorder::master();
-    let (conn, _) = r.enrol(100, 0);
-    r.add_host(conn, 2);
-    let request = SpawnRequest {
-        file: "prog".into(),
-        flags: flags::HOST,
-        place: "node2:/tmp".into(),
-        count: 3,
-        ..SpawnRequest::default()
-    };
+    let (mut r, conn, _) = Recorder::with_host();
+    let request = SpawnRequest { place: "node2:/tmp".into(), ..here(3) };
     r.ask(conn, &request);
     let DaemonMsg::Request { id, what: PeerRequest::Exec { count: 3, spawn, .. } } = r.told() else {
         panic!("not a start of three")
@@ -342,13 +313,7 @@ fn a_spawn_on_another_host_answers_good_ones_first() {
     let (code, reason) = (PvmError::OutOfRes.code(), "no room".to_owned());
     // Whatever host it names.
     let refusals = vec![Refusal { host: 7, code, count: 1, reason }];
-    r.feed(Event::PeerMessage {
-        host: host(2),
-        message: DaemonMsg::Reply {
-            id,
-            what: PeerReply::Started { results: results.clone(), refusals, has_owner: false },
-        },
-    });
+    r.answers(host(2), id, PeerReply::Started { results: results.clone(), refusals, has_owner: false });
     let reply = SpawnRequest::decode_answer(&r.message().1.body).unwrap().unwrap();
     assert_eq!(reply.results, [results[1], results[2], results[0]]);
     let refused = Refusal { host: host(2).host_tid().raw(), code, count: 1, reason: "no room".to_owned() };
@@ -363,11 +328,9 @@ fn decide(r: &mut Recorder, manager: ConnId, message: &BatchMsg) {
 
 #[test]
 fn a_collector_hears_of_a_spawn_when_all_of_it_is_settled() {
-    let mut r = Recorder::master();
-    let (conn, me) = r.enrol(100, 0);
-    r.add_host(conn, 2);
+    let (mut r, conn, me) = Recorder::with_host();
     let output = Sink { tid: me.tid.raw(), context: 0, tag: 7 };
-    let request = SpawnRequest { file: "prog".into(), count: 2, output, ..SpawnRequest::default() };
+    let request = SpawnRequest { output, ..anywhere(2) };
     r.ask(conn, &request);
 
     let (manager, _) = r.start_manager();
@@ -386,7 +349,7 @@ fn a_collector_hears_of_a_spawn_when_all_of_it_is_settled() {
     let started = OutputFrame::decode(&started.body).unwrap();
     assert_eq!(started.what, OutputEvent::Started(me.tid.raw()));
     // It ends before the other has begun.
-    r.feed(Event::ProcessExited { cookie: cookies[0], status: ExitStatus::default(), used: Used::default() });
+    r.ended(cookies[0], 0);
     r.feed(Event::ProcessOutputEnd { cookie: cookies[0] });
     let (_, ended) = r.message();
     assert_eq!(OutputFrame::decode(&ended.body).unwrap().what, OutputEvent::Eof);
@@ -394,13 +357,11 @@ fn a_collector_hears_of_a_spawn_when_all_of_it_is_settled() {
     decide(&mut r, manager, &grant(host(2)));
     let DaemonMsg::Request { id, what: PeerRequest::Exec { .. } } = r.told() else { panic!("not a start") };
     let far = host(2).task(1);
-    r.feed(Event::PeerMessage {
-        host: host(2),
-        message: DaemonMsg::Reply {
-            id,
-            what: PeerReply::Started { results: vec![far.raw()], refusals: Vec::new(), has_owner: false },
-        },
-    });
+    r.answers(
+        host(2),
+        id,
+        PeerReply::Started { results: vec![far.raw()], refusals: Vec::new(), has_owner: false },
+    );
     for tid in [started.tid, far] {
         let frame = OutputFrame::decode(&r.message().1.body).unwrap();
         assert_eq!(frame, OutputFrame { tid, what: OutputEvent::Spawned(me.tid.raw()) });
@@ -410,15 +371,8 @@ fn a_collector_hears_of_a_spawn_when_all_of_it_is_settled() {
 
 #[test]
 fn a_spawn_nowhere_and_a_spawn_of_nothing() {
-    let mut r = Recorder::master();
-    let (conn, _) = r.enrol(100, 0);
-    let spawn = |count, place: &str| SpawnRequest {
-        file: "prog".into(),
-        flags: flags::HOST,
-        place: place.into(),
-        count,
-        ..SpawnRequest::default()
-    };
+    let (mut r, conn, _) = Recorder::with_task();
+    let spawn = |count, place: &str| SpawnRequest { place: place.into(), ..here(count) };
     r.ask(conn, &spawn(2, "atlantis"));
     assert_eq!(r.answer(conn, Tm::Spawn), [2, PvmError::NoHost.code(), PvmError::NoHost.code()]);
     r.ask(conn, &spawn(0, "."));
@@ -430,9 +384,7 @@ fn a_spawn_nowhere_and_a_spawn_of_nothing() {
 
 #[test]
 fn hosts_are_added_once_and_deleted_by_name() {
-    let mut r = Recorder::master();
-    let (conn, _) = r.enrol(100, 0);
-    r.add_host(conn, 2);
+    let (mut r, conn, _) = Recorder::with_host();
     r.ask(conn, &AddHosts { hosts: ["node2 via=local", "node1"].map(String::from).to_vec() });
     assert_eq!(r.answer(conn, Tm::AddHost)[..3], [2, 0, PvmError::DupHost.code()]);
     r.ask(conn, &DeleteHosts { names: ["node2", "node2", ".", "nobody"].map(String::from).to_vec() });
@@ -449,8 +401,7 @@ fn hosts_are_added_once_and_deleted_by_name() {
 
 #[test]
 fn a_signal_reaches_the_process_and_nobody_else() {
-    let mut r = Recorder::master();
-    let (conn, _) = r.enrol(100, 0);
+    let (mut r, conn, _) = Recorder::with_task();
     let (child, _) = spawn_one(&mut r, conn, Sink::default());
     let signal = |tid: Tid| SendSignal { tid, signal: 15 };
     r.ask(conn, &signal(child));
@@ -468,14 +419,13 @@ fn a_signal_reaches_the_process_and_nobody_else() {
 #[test]
 fn the_family_of_a_task_ends_when_this_daemon_has_ended_the_task() {
     for (sent, ends) in [(15, true), (9, true), (1, false)] {
-        let mut r = Recorder::master();
-        let (conn, _) = r.enrol(100, 0);
+        let (mut r, conn, _) = Recorder::with_task();
         let (child, cookie) = spawn_one(&mut r, conn, Sink::default());
         r.enrol(101, 0);
         r.ask(conn, &SendSignal { tid: child, signal: sent });
         r.answer(conn, Tm::SendSig);
         assert!(matches!(r.action(), Action::Signal { pid: 500, signal } if signal == sent));
-        r.feed(Event::ProcessExited { cookie, status: ExitStatus::default(), used: Used::default() });
+        r.ended(cookie, 0);
         let mut ended = 0;
         while r.pending() {
             if let Action::EndFamily { cookie: family, spared } = r.action() {
@@ -489,8 +439,7 @@ fn the_family_of_a_task_ends_when_this_daemon_has_ended_the_task() {
 
 #[test]
 fn contexts_belong_to_who_made_them() {
-    let mut r = Recorder::master();
-    let (a, _) = r.enrol(100, 0);
+    let (mut r, a, _) = Recorder::with_task();
     let (b, _) = r.enrol(101, 0);
     r.ask(a, &Context { context: 0 });
     let context = 0x40001;
@@ -503,9 +452,7 @@ fn contexts_belong_to_who_made_them() {
 
 #[test]
 fn halt_tells_every_host_and_ends() {
-    let mut r = Recorder::master();
-    let (conn, _) = r.enrol(100, 0);
-    r.add_host(conn, 2);
+    let (mut r, conn, _) = Recorder::with_host();
     r.ask(conn, &Halt {});
     assert!(matches!(r.told(), DaemonMsg::Halt));
     assert!(matches!(r.told(), DaemonMsg::Bye));
@@ -515,8 +462,7 @@ fn halt_tells_every_host_and_ends() {
 
 #[test]
 fn the_end_is_told_to_tasks_but_not_to_who_asked_for_it() {
-    let mut r = Recorder::master();
-    let (conn, _) = r.enrol(100, 0);
+    let (mut r, conn, _) = Recorder::with_task();
     r.enrol(101, 0);
     // The driver sees to children.
     spawn_one(&mut r, conn, Sink::default());
@@ -528,8 +474,7 @@ fn the_end_is_told_to_tasks_but_not_to_who_asked_for_it() {
 
 #[test]
 fn what_was_adopted_and_never_enrolled_goes_with_its_adopter() {
-    let mut r = Recorder::master();
-    let (conn, _) = r.enrol(100, 0);
+    let (mut r, conn, _) = Recorder::with_task();
     let [first, _] = [7, 8].map(|tag| {
         r.ask(conn, &Adopt { context: 0, tag });
         r.reply::<Adopt>(conn).unwrap()

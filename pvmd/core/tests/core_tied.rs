@@ -12,8 +12,7 @@ fn order(r: &mut Recorder, id: u64, flags: i32) -> Cookie {
     let request = here(1);
     let spawn = SpawnRequest { flags: request.flags | flags, ..request };
     let what = PeerRequest::Exec { batch: None, count: 1, first: 0, parent: 0, spawn: Box::new(spawn) };
-    let message = DaemonMsg::Request { id: RequestId(id), what };
-    r.feed(Event::PeerMessage { host: host(2), message });
+    r.hear(host(2), DaemonMsg::Request { id: RequestId(id), what });
     r.starts()[0]
 }
 
@@ -32,9 +31,7 @@ fn ended(r: &mut Recorder) -> i32 {
 
 #[test]
 fn tied_tasks_end_when_their_spawners_host_is_lost_and_others_go_on() {
-    let mut r = Recorder::master();
-    let (conn, _) = r.enrol(100, 0);
-    r.add_host(conn, 2);
+    let (mut r, conn, _) = Recorder::with_host();
     r.add_host(conn, 3);
     let [tied, free, late] =
         [(1, flags::TIED), (2, 0), (3, flags::TIED)].map(|(id, flags)| order(&mut r, id, flags));

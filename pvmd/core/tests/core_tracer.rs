@@ -12,10 +12,8 @@ use pvm_wire::events::{Datum, Event as Traced, Head, Writer};
 use pvm_wire::incident::Incident;
 use pvm_wire::spawn::{Sink, SpawnRequest, flags};
 use pvm_wire::{PvmError, Tid};
-use pvmd_core::event::{Action, ConnId, Event, Used};
+use pvmd_core::event::{Action, ConnId, Event};
 use pvmd_simulated::recorder::{Recorder, here, host};
-use std::os::unix::process::ExitStatusExt;
-use std::process::ExitStatus;
 
 const TRACE: i32 = 7;
 const OUTPUT: i32 = 8;
@@ -82,8 +80,7 @@ fn program(trace: Sink) -> SpawnRequest {
 
 #[test]
 fn a_spawned_tasks_tracer_hears_of_its_life() {
-    let mut r = Recorder::master();
-    let (conn, me) = r.enrol(100, 0);
+    let (mut r, conn, me) = Recorder::with_task();
     let sink = Sink { tid: me.tid.raw(), context: 0, tag: TRACE };
     for first in [true, false] {
         r.ask(conn, &program(sink));
@@ -100,11 +97,7 @@ fn a_spawned_tasks_tracer_hears_of_its_life() {
             event.int(Datum::PT, me.tid.raw());
         });
         assert_eq!(r.answer(conn, Tm::Spawn), [1, task.raw()]);
-        r.feed(Event::ProcessExited {
-            cookie: cookies[0],
-            status: ExitStatus::from_raw(0x300),
-            used: Used::default(),
-        });
+        r.ended(cookies[0], 0x300);
         hears_of_end(&mut r, conn, first, task, 0x300);
         r.nothing_else();
     }
@@ -112,8 +105,7 @@ fn a_spawned_tasks_tracer_hears_of_its_life() {
 
 #[test]
 fn a_registered_tracer_gets_what_goes_to_nobody_else() {
-    let mut r = Recorder::master();
-    let (conn, me) = r.enrol(100, 0);
+    let (mut r, conn, me) = Recorder::with_task();
     register(&mut r, conn);
     assert_eq!(r.answer(conn, Tm::Tracer), [0]);
     let (other, second) = r.enrol(101, 0);
@@ -147,9 +139,7 @@ fn drained(mut r: Recorder) -> Recorder {
 
 #[test]
 fn all_daemons_know_the_tracer_until_it_ends() {
-    let mut r = Recorder::master();
-    let (conn, me) = r.enrol(100, 0);
-    r.add_host(conn, 2);
+    let (mut r, conn, me) = Recorder::with_host();
     register(&mut r, conn);
     let DaemonMsg::Tracer { tracer: Some(tracer) } = r.told() else { panic!("not the tracer") };
     assert_eq!((tracer.tid(), tracer.mask.as_str()), (me.tid, "@@A"));
@@ -160,7 +150,7 @@ fn all_daemons_know_the_tracer_until_it_ends() {
     }));
     // One on another host is gone with its host.
     let tracer = pvm_wire::services::Tracer { trace: Sink { tid: 0x80001, ..tracer.trace }, ..tracer };
-    r.feed(Event::PeerMessage { host: host(2), message: DaemonMsg::Tracer { tracer: Some(tracer) } });
+    r.hear(host(2), DaemonMsg::Tracer { tracer: Some(tracer) });
     r.feed(Event::PeerLost { host: host(2), reason: "gone".into(), has_ended: false });
     let mut r = drained(r);
     let (_, next) = r.enrol(103, 0);
@@ -174,26 +164,16 @@ fn hears_of(r: &mut Recorder, conn: ConnId, expected: &Incident) {
     assert_eq!(&Incident::decode(&message.body).unwrap(), expected);
 }
 
-fn hear_message(r: &mut Recorder, from: u32, message: DaemonMsg) {
-    r.feed(Event::PeerMessage { host: host(from), message });
-}
-
 #[test]
 fn an_observer_is_told_of_a_lost_host_and_what_ran_there() {
-    let mut r = Recorder::master();
-    let (conn, me) = r.enrol(100, 0);
-    r.add_host(conn, 2);
+    let (mut r, conn, me) = Recorder::with_host();
     r.ask(conn, &IncidentRequest { every_end: false });
     assert_eq!(r.told(), DaemonMsg::Observe { on: true });
     assert_eq!(r.message().1.body[..4], [0; 4]);
     let task = |local: u32| (host(2).task(local), format!("worker{local}"));
-    hear_message(
-        &mut r,
-        2,
-        DaemonMsg::TasksRunning { tasks: vec![task(1), task(2), task(3), (me.tid, "x".into())] },
-    );
+    r.hear(host(2), DaemonMsg::TasksRunning { tasks: vec![task(1), task(2), task(3), (me.tid, "x".into())] });
     for (local, status, intended) in [(1, 15, true), (2, 11, false)] {
-        hear_message(&mut r, 2, DaemonMsg::TaskOver { tid: task(local).0, status, intended });
+        r.hear(host(2), DaemonMsg::TaskOver { tid: task(local).0, status, intended });
     }
     let (tid, name) = task(2);
     hears_of(&mut r, conn, &Incident::TaskEnded { tid, name, status: 11, intended: false });
@@ -215,10 +195,8 @@ fn an_observer_is_told_of_a_lost_host_and_what_ran_there() {
 
 #[test]
 fn a_deleted_host_and_a_signal_sent_by_a_task_are_no_incidents() {
-    let mut r = Recorder::master();
-    let (conn, me) = r.enrol(100, 0);
-    r.add_host(conn, 2);
-    hear_message(&mut r, 2, DaemonMsg::Observe { on: true });
+    let (mut r, conn, me) = Recorder::with_host();
+    r.hear(host(2), DaemonMsg::Observe { on: true });
     let DaemonMsg::TasksRunning { tasks } = r.told() else { panic!("not the tasks") };
     assert_eq!(tasks, [(me.tid, "-".to_owned())]);
     r.ask(conn, &IncidentRequest { every_end: false });
@@ -233,11 +211,7 @@ fn a_deleted_host_and_a_signal_sent_by_a_task_are_no_incidents() {
     r.ask(conn, &SendSignal { tid: task, signal: 15 });
     r.message();
     assert!(matches!(r.action(), Action::Signal { pid: 500, signal: 15 }));
-    r.feed(Event::ProcessExited {
-        cookie: cookies[0],
-        status: ExitStatus::from_raw(15),
-        used: Used::default(),
-    });
+    r.ended(cookies[0], 15);
     assert!(matches!(r.action(), Action::EndFamily { cookie, .. } if cookie == cookies[0]));
     assert_eq!(r.told(), DaemonMsg::TaskOver { tid: task, status: 15, intended: true });
     r.nothing_else();

@@ -91,20 +91,14 @@ fn capability(n: u32) -> u32 {
 /// A machine in which every host knows every other. On every other seed teams take turns.
 fn formed(seed: u64, hosts: u32, task_target: u32) -> Cluster {
     let capabilities = (1..=hosts).map(capability).collect();
-    let (turns, fails, traced) = (seed % 2 == 1, false, false);
-    let link_idle = Duration::from_secs(30);
     let setup = Setup {
         seed,
         capabilities,
         task_target,
         task_limit: 100_000,
-        turns,
-        link_idle,
+        turns: seed % 2 == 1,
         deputies: 1,
-        width: None,
-        watched_max: 256,
-        fails,
-        traced,
+        ..Setup::default()
     };
     let mut cluster = Machine::new(setup, Batches::default());
     cluster.pass_until_formed(hosts as usize);
@@ -191,7 +185,7 @@ struct Traffic {
 fn heard(cluster: &mut Cluster, what: &str) -> Traffic {
     let hosts = cluster.hosts.len() as u64;
     let heard = std::mem::take(&mut cluster.heard);
-    let masters: BTreeSet<HostIndex> = masters(cluster).into_iter().collect();
+    let masters: BTreeSet<HostIndex> = cluster.masters().into_iter().collect();
     let slaves = || heard.iter().filter(|(host, _)| !masters.contains(host)).map(|(_, heard)| *heard);
     let of =
         |of: fn(Heard) -> u64| (slaves().map(of).max().unwrap_or(0), slaves().map(of).sum::<u64>() / hosts);
@@ -200,10 +194,6 @@ fn heard(cluster: &mut Cluster, what: &str) -> Traffic {
     let average = Heard { messages: messages.1, bytes: bytes.1 };
     println!("{hosts} hosts, {what}: {average:?} on average, at most {most:?}");
     Traffic { most, average }
-}
-
-fn masters(cluster: &Cluster) -> Vec<HostIndex> {
-    cluster.hosts.iter().filter(|(_, host)| host.daemon.is_ruling()).map(|(&index, _)| index).collect()
 }
 
 /// Waits until all hosts know that there are this many. To look costs as much as many steps.
@@ -226,13 +216,8 @@ fn each_of_thousands_of_hosts_hears_little() {
         capabilities: vec![1000; THOUSANDS],
         task_target: 40,
         task_limit: 100_000,
-        turns: false,
-        link_idle: Duration::from_secs(30),
-        deputies: 3,
         width: Some(16),
-        watched_max: 256,
-        fails: false,
-        traced: false,
+        ..Setup::default()
     };
     let mut cluster = Machine::new(setup, Batches::default());
     all_know(&mut cluster, THOUSANDS);
@@ -277,7 +262,7 @@ fn lose_many(cluster: &mut Cluster) {
 fn lose_three_masters(cluster: &mut Cluster) {
     let before = cluster.hosts.len();
     for lost in 1..=3 {
-        let [master] = masters(cluster)[..] else { panic!("no master") };
+        let [master] = cluster.masters()[..] else { panic!("no master") };
         cluster.vanish(master);
         all_know(cluster, before - lost);
         cluster.pass(Duration::from_secs(20));

@@ -19,6 +19,7 @@ use pvm_wire::{HostIndex, Message, PvmError, Tid};
 use pvmd_core::event::Program;
 use pvmd_simulated::machine::{Happening, Machine, Setup, Tasks};
 use pvmd_simulated::process::{ProcId, Role, message};
+use pvmd_simulated::recorder::host;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::time::Duration;
@@ -47,10 +48,6 @@ struct Told {
 }
 
 type World = Machine<Told>;
-
-fn host(index: u32) -> HostIndex {
-    HostIndex::new(index).expect("a host index")
-}
 
 fn name() -> &'static OsStr {
     OsStr::new("g")
@@ -140,28 +137,13 @@ impl Tasks for Told {
 }
 
 fn formed(seed: u64, hosts: u32, deputies: usize) -> World {
-    let setup = Setup {
-        seed,
-        capabilities: vec![1000; hosts as usize],
-        task_target: 4,
-        task_limit: 100,
-        turns: false,
-        link_idle: Duration::from_secs(30),
-        deputies,
-        width: None,
-        watched_max: 4096,
-        fails: false,
-        traced: std::env::var_os("PVM_SIM_TRACE").is_some(),
-    };
+    let capabilities = vec![1000; hosts as usize];
+    let setup = Setup { seed, capabilities, deputies, watched_max: 4096, ..Setup::default() };
     let mut world = Machine::new(setup, Told::default());
     world.pass_until_formed(hosts as usize);
     // The deputies are appointed, and have the state.
     world.pass(Duration::from_millis(500));
     world
-}
-
-fn masters(world: &World) -> Vec<HostIndex> {
-    world.hosts.iter().filter(|(_, host)| host.daemon.is_ruling()).map(|(&index, _)| index).collect()
 }
 
 fn enrol(world: &mut World, index: u32) {
@@ -192,15 +174,15 @@ fn lose_masters(seed: u64, steps: [u32; 2], is_off: bool) -> bool {
     let is_done = all_told(&world);
     lose(&mut world, host(1), is_off);
     let lost = world.now;
-    world.pass_until("there is another master", |world| !masters(world).is_empty());
+    world.pass_until("there is another master", |world| !world.masters().is_empty());
     assert!(world.now <= lost + SUCCEEDED, "{what}: lost at {lost:?}, succeeded at {:?}", world.now);
-    assert_eq!(masters(&world), [host(2)], "{what}");
+    assert_eq!(world.masters(), [host(2)], "{what}");
     // Two of three deputies that are lost at once cannot be made up for.
     world.pass(Duration::from_millis(800));
     (0..steps[1]).for_each(|_| _ = world.step());
     lose(&mut world, host(2), is_off);
     world.pass(Duration::from_secs(20));
-    assert!(all_told(&world) && masters(&world) == [host(3)], "{what}: {:?}", masters(&world));
+    assert!(all_told(&world) && world.masters() == [host(3)], "{what}: {:?}", world.masters());
     world.pass(Duration::from_secs(20));
     check(&world, &what);
     is_done
@@ -262,7 +244,7 @@ fn a_master_may_be_lost_at_any_step_of_signing_a_certificate() {
         lose(&mut world, host(1), steps % 2 == 0);
         world.pass(Duration::from_secs(20));
         assert!(
-            world.tasks.faults.is_empty() && masters(&world) == [host(2)],
+            world.tasks.faults.is_empty() && world.masters() == [host(2)],
             "{steps}: {:?}",
             world.tasks.faults
         );
@@ -288,7 +270,7 @@ fn a_master_goes_on_alone_when_all_daemons_that_were_to_be_deputies_have_ended()
             world.pass(Duration::from_millis(seed % 10 * 20));
         }
         world.pass(Duration::from_secs(20));
-        assert_eq!(masters(&world), [host(1)], "seed {seed}");
+        assert_eq!(world.masters(), [host(1)], "seed {seed}");
         assert_eq!(world.hosts[&host(1)].daemon.members(), [host(1)], "seed {seed}");
     }
 }
@@ -309,7 +291,7 @@ fn a_master_that_deletes_a_majority_of_the_deputies_at_once_stays() {
             world.pass(Duration::from_secs(20));
             let left: Vec<HostIndex> =
                 (1..=hosts).filter(|index| !deleted.contains(index)).map(host).collect();
-            assert_eq!(masters(&world), [host(1)], "seed {seed}: {deleted:?} of {hosts}");
+            assert_eq!(world.masters(), [host(1)], "seed {seed}: {deleted:?} of {hosts}");
             assert_eq!(world.hosts[&host(1)].daemon.members(), left, "seed {seed}");
             assert_eq!(world.hosts.keys().copied().collect::<Vec<_>>(), left, "seed {seed}: the others end");
         }
@@ -322,7 +304,7 @@ fn of_two_hosts_the_other_succeeds_a_daemon_that_has_ended_and_no_other() {
         let mut world = formed(3, 2, 3);
         lose(&mut world, host(1), is_off);
         world.pass(Duration::from_secs(20));
-        assert_eq!(masters(&world), left, "off: {is_off}");
+        assert_eq!(world.masters(), left, "off: {is_off}");
         assert_eq!(world.hosts.keys().copied().collect::<Vec<_>>(), left, "the rest has ended");
     }
     // The other way round, the master goes on alone.
@@ -330,7 +312,7 @@ fn of_two_hosts_the_other_succeeds_a_daemon_that_has_ended_and_no_other() {
         let mut world = formed(4, 2, 3);
         lose(&mut world, host(2), is_off);
         world.pass(Duration::from_secs(20));
-        assert_eq!(masters(&world), [host(1)]);
+        assert_eq!(world.masters(), [host(1)]);
         assert_eq!(world.hosts[&host(1)].daemon.members(), [host(1)]);
     }
 }
@@ -351,7 +333,7 @@ fn at_most_one_side_of_a_partition_has_a_master() {
         world.pass(Duration::from_secs(20));
         let deputies_here = here.iter().filter(|h| h.get() <= 3).count();
         let (master, side) = if deputies_here >= 2 { (host(1), here) } else { (host(2), there) };
-        assert_eq!(masters(&world), [master], "seed {seed}");
+        assert_eq!(world.masters(), [master], "seed {seed}");
         assert_eq!(
             world.hosts.keys().copied().collect::<Vec<_>>(),
             side,
@@ -371,7 +353,7 @@ fn a_log_that_is_long_ends_with_its_configuration() {
     assert!(state.contains("deputies: hosts 1, 2, 3 (configuration 4)"), "{state}");
     lose(&mut world, host(1), true);
     world.pass(SUCCEEDED);
-    assert_eq!(masters(&world), [host(2)]);
+    assert_eq!(world.masters(), [host(2)]);
     assert_eq!(world.hosts[&host(2)].daemon.census().mailbox, (1, 0));
 }
 
@@ -394,10 +376,10 @@ fn three_masters_of_a_thousand_hosts_are_succeeded_one_after_the_other() {
     let mut world = formed(1, 1000, 3);
     heard(&mut world, 0);
     for index in 1..=3 {
-        assert_eq!(masters(&world), [host(index)]);
+        assert_eq!(world.masters(), [host(index)]);
         lose(&mut world, host(index), index % 2 == 0);
         let lost = world.now;
-        world.pass_until("there is another master", |world| !masters(world).is_empty());
+        world.pass_until("there is another master", |world| !world.masters().is_empty());
         assert!(world.now <= lost + SUCCEEDED, "lost at {lost:?}, succeeded at {:?}", world.now);
         world.pass(Duration::from_secs(20));
         assert_eq!(world.hosts.len(), 1000 - index as usize, "no other host is lost");

@@ -5,6 +5,7 @@ mod idle;
 use idle::{Idle, machine};
 use pvm_wire::HostIndex;
 use pvmd_simulated::machine::Machine;
+use pvmd_simulated::recorder::host;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -19,10 +20,6 @@ fn formed(seed: u64) -> Machine<Idle> {
     });
     machine.pass(Duration::from_secs(2));
     machine
-}
-
-fn host(index: u32) -> HostIndex {
-    HostIndex::new(index).expect("a host index")
 }
 
 /// How long it takes until all hosts that are left, and only these, know that these hosts are gone.

@@ -185,7 +185,7 @@ impl Settings {
             place: Place {
                 tmp: text("PVM_TMP")?.map_or_else(|| "/tmp".into(), PathBuf::from),
                 uid: rustix::process::getuid().as_raw(),
-                vmid: vmid()?,
+                vmid: chosen("PVM_VMID", vmid)?,
             },
             search_path: text("PVM_PATH")?
                 .unwrap_or_else(|| "$HOME/pvm3/bin/$PVM_ARCH:$PVM_ROOT/bin/$PVM_ARCH".to_owned()),
@@ -196,21 +196,20 @@ impl Settings {
             hostfile: text("PVMHOSTFILE")?.map(PathBuf::from),
             hosts_from: hosts_from()?,
             log_max: number("PVMDLOGMAX", 1_000_000, 0..=u64::MAX)?,
-            debug_mask: match text("PVMDDEBUG")? {
-                None => 0,
-                Some(value) => debug_mask(&value).ok_or_else(|| {
-                    error(
-                        "PVMDDEBUG",
-                        &value,
-                        "must be a number from 0 to 4294967295: decimal, octal (0…) or hexadecimal (0x…)",
-                    )
-                })?,
-            },
-            log_filter: log_filter()?,
+            debug_mask: chosen("PVMDDEBUG", |mask| {
+                let reason =
+                    "must be a number from 0 to 4294967295: decimal, octal (0…) or hexadecimal (0x…)";
+                debug_mask(mask).ok_or(reason)
+            })?,
+            log_filter: chosen("PVM_LOG", log_filter)?,
             task_target: number("PVM_TASK_TARGET", cores().saturating_mul(TASKS_PER_CORE), 1..=1_000_000)?,
-            task_memory: size("PVM_TASK_MEMORY")?,
+            task_memory: chosen("PVM_TASK_MEMORY", |size| {
+                quantity::size(size).map(Some).map_err(|_| "must be a size such as 512K, 100M or 4G")
+            })?,
             task_slots: number("PVM_TASK_SLOTS", cores(), 0..=1_000_000)?,
-            policy: policy()?,
+            policy: chosen("PVM_POLICY", |name| {
+                name.parse().map_err(|unknown: UnknownPolicy| unknown.to_string())
+            })?,
             owner: Ownership::default(),
             private_network: false,
             task_limit: number("PVM_TASK_LIMIT", room::tasks(), 1..=262_143)?,
@@ -219,11 +218,9 @@ impl Settings {
             link_idle: seconds("PVM_LINK_IDLE", 30.0)?,
             deputies_max: number("PVM_DEPUTIES", DEPUTIES, 1..=5)?,
             watched_max: number("PVM_WATCHED", WATCHED, 1..=4095)?,
-            succession: match text("PVM_SUCCESSION")? {
-                None => SuccessionRule::default(),
-                Some(value) => SuccessionRule::named(&value)
-                    .ok_or_else(|| error("PVM_SUCCESSION", &value, "must be proved, silent or off"))?,
-            },
+            succession: chosen("PVM_SUCCESSION", |name| {
+                SuccessionRule::named(name).ok_or("must be proved, silent or off")
+            })?,
             start_timeout: seconds("PVM_START_TIMEOUT", 60.0)?,
             starters: number("PVM_STARTERS", 16, 1..=4096)?,
             start_tree: number("PVM_START_TREE", 1, 0..=1)? == 1,
@@ -233,24 +230,13 @@ impl Settings {
                 mailbox_bytes: number("PVM_MAILBOX_BYTES", MAILBOX_BYTES, 0..=1 << 40)?,
             },
             shared_max: number("PVM_SHM_MAX", SHARED_MAX, 0..=1 << 40)?,
-            coscheduling: match text("PVM_COSCHEDULING")? {
-                None => Coscheduling::default(),
-                Some(value) => value
-                    .parse()
-                    .map_err(|reason: NoMeans| error("PVM_COSCHEDULING", &value, reason.to_string()))?,
-            },
-            memory_limits: match text("PVM_MEMORY_LIMITS")? {
-                None => MemoryLimits::default(),
-                Some(value) => value
-                    .parse()
-                    .map_err(|()| error("PVM_MEMORY_LIMITS", &value, "must be auto, group or process"))?,
-            },
-            scope: match text("PVM_SCOPE")? {
-                None => Scope::default(),
-                Some(value) => {
-                    value.parse().map_err(|()| error("PVM_SCOPE", &value, "must be auto or none"))?
-                }
-            },
+            coscheduling: chosen("PVM_COSCHEDULING", |means| {
+                means.parse().map_err(|reason: NoMeans| reason.to_string())
+            })?,
+            memory_limits: chosen("PVM_MEMORY_LIMITS", |limits| {
+                limits.parse().map_err(|()| "must be auto, group or process")
+            })?,
+            scope: chosen("PVM_SCOPE", |scope| scope.parse().map_err(|()| "must be auto or none"))?,
             slice: number("PVM_SLICE", SLICE, SLICES).map(Duration::from_millis)?,
             is_dumpable: number("PVM_DUMPABLE", 0, 0..=1)? == 1,
             queues: queues()?,
@@ -339,16 +325,11 @@ fn text(variable: &'static str) -> Result<Option<String>, SettingError> {
     }
 }
 
-fn vmid() -> Result<Option<String>, SettingError> {
-    let vmid = text("PVM_VMID")?;
-    match &vmid {
-        Some(value) if value.contains('/') || value.len() > 200 => Err(error(
-            "PVM_VMID",
-            value,
-            "becomes part of a file name: it must have no '/' and at most 200 bytes",
-        )),
-        _ => Ok(vmid),
+fn vmid(value: &str) -> Result<Option<String>, &'static str> {
+    if value.contains('/') || value.len() > 200 {
+        return Err("becomes part of a file name: it must have no '/' and at most 200 bytes");
     }
+    Ok(Some(value.to_owned()))
 }
 
 /// `PVM_HOSTS_FROM`.
@@ -357,34 +338,14 @@ fn vmid() -> Result<Option<String>, SettingError> {
 ///
 /// A value that names nothing.
 pub fn hosts_from() -> Result<HostsFrom, SettingError> {
-    let Some(system) = text("PVM_HOSTS_FROM")? else { return Ok(HostsFrom::default()) };
-    system.parse().map_err(|reason: String| error("PVM_HOSTS_FROM", &system, reason))
+    chosen("PVM_HOSTS_FROM", str::parse::<HostsFrom>)
 }
 
-fn log_filter() -> Result<Option<String>, SettingError> {
-    let filter = text("PVM_LOG")?;
-    if let Some(filter) = &filter {
-        EnvFilter::try_new(filter).map_err(|cause| {
-            let reason = format!("must be a filter such as debug or pvmd_core::spawn=debug: {cause}");
-            error("PVM_LOG", filter, reason)
-        })?;
+fn log_filter(filter: &str) -> Result<Option<String>, String> {
+    match EnvFilter::try_new(filter) {
+        Ok(_) => Ok(Some(filter.to_owned())),
+        Err(cause) => Err(format!("must be a filter such as debug or pvmd_core::spawn=debug: {cause}")),
     }
-    Ok(filter)
-}
-
-fn policy() -> Result<Policy, SettingError> {
-    let name = text("PVM_POLICY")?.unwrap_or_default();
-    if name.is_empty() {
-        return Ok(Policy::default());
-    }
-    name.parse().map_err(|unknown: UnknownPolicy| error("PVM_POLICY", &name, unknown.to_string()))
-}
-
-fn size(variable: &'static str) -> Result<Option<u64>, SettingError> {
-    let read = |value: String| {
-        quantity::size(&value).map_err(|_| error(variable, &value, "must be a size such as 512K, 100M or 4G"))
-    };
-    text(variable)?.map(read).transpose()
 }
 
 /// ssh must never ask for anything: nobody is there to answer.
@@ -393,6 +354,15 @@ fn rsh(setting: Option<String>) -> Vec<String> {
         Some(command) => command.split_ascii_whitespace().map(str::to_owned).collect(),
         None => ["ssh", "-o", "BatchMode=yes"].map(str::to_owned).to_vec(),
     }
+}
+
+/// What a variable says, as `read` understands it, which else says what is wrong; the default if it is not set.
+fn chosen<T: Default, R: Into<Cow<'static, str>>>(
+    variable: &'static str,
+    read: impl FnOnce(&str) -> Result<T, R>,
+) -> Result<T, SettingError> {
+    let Some(value) = text(variable)? else { return Ok(T::default()) };
+    read(&value).map_err(|reason| error(variable, &value, reason))
 }
 
 fn number<T: FromStr + PartialOrd + Display>(

@@ -367,9 +367,9 @@ impl Agent for Bidding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::agent::{Action, Randomness};
+    use super::super::agent::Action;
     use super::super::simulated::{Agents, Step};
-    use super::super::testing::Bench;
+    use super::super::testing::{self, Bench};
     use super::*;
 
     fn policy(hosts: usize) -> Agents<Bidding> {
@@ -411,13 +411,8 @@ mod tests {
 
     #[test]
     fn two_that_bid_the_same_for_one_place_do_not_both_get_it() {
-        let (hosts, mut random) = ([0, 1, 2], Randomness::new(1));
         let mut seller = Bidding::new();
-        let mut hear = |event| {
-            let mut scene = Scene::new((0, 0), (0, 1), &hosts, 0, &mut random);
-            seller.on(event, &mut scene);
-            scene.into_actions()
-        };
+        let mut hear = |event| testing::hear(&mut seller, (0, 0), (0, 1), &[0, 1, 2], 0, event);
         let bid = |from| Event::Heard { from, message: Message::Bid { request: 1, amounts: vec![0] } };
         assert_eq!(hear(bid(1)), [Action::Wake(AUCTION)]);
         assert_eq!(hear(bid(2)), []);
@@ -427,16 +422,14 @@ mod tests {
 
     #[test]
     fn the_list_hears_of_a_sale_before_those_who_have_lost() {
-        let (hosts, mut random) = ([0, 1], Randomness::new(1));
         let mut seller = Bidding::new();
         let mut hear = |message| {
-            let mut scene = Scene::new((1, 0), (0, 1), &hosts, 0, &mut random);
-            seller.on(message, &mut scene);
+            let actions = testing::hear(&mut seller, (1, 0), (0, 1), &[0, 1], 0, message);
             let sent = |action| match action {
                 Action::Send { message, .. } => Some(message),
                 _ => None,
             };
-            scene.into_actions().into_iter().filter_map(sent).collect::<Vec<_>>()
+            actions.into_iter().filter_map(sent).collect::<Vec<_>>()
         };
         let says = |message| Event::Heard { from: 0, message };
         assert_eq!(hear(says(Message::Quote)), [Message::Price(0)]);
@@ -446,16 +439,14 @@ mod tests {
 
     #[test]
     fn a_host_posts_what_it_asks_and_has_earned() {
-        let (hosts, mut random) = ([0, 1, 2], Randomness::new(1));
         let mut seller = Bidding::new();
         let mut hear = |load, event| {
-            let mut scene = Scene::new((1, 0), (load, 2), &hosts, 0, &mut random);
-            seller.on(event, &mut scene);
+            let actions = testing::hear(&mut seller, (1, 0), (load, 2), &[0, 1, 2], 0, event);
             let posted = |action| match action {
                 Action::Post(offer) => Some(offer),
                 _ => None,
             };
-            scene.into_actions().into_iter().filter_map(posted).collect::<Vec<_>>()
+            actions.into_iter().filter_map(posted).collect::<Vec<_>>()
         };
         let says = |message| Event::Heard { from: 2, message };
         assert_eq!(hear(1, Event::Load), [], "its price was never asked for");

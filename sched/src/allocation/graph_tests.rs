@@ -1,27 +1,24 @@
 //! Graphs of which the best division is known, and what hosts say to each other.
 
-use super::super::agent::{Action, Randomness};
+use super::super::agent::Action;
 use super::super::simulated::Agents;
-use super::super::testing::Bench;
+use super::super::testing::{self, Bench};
 use super::*;
 
 /// An agent on host 0 of several.
 struct Home {
     agent: GraphTheoretic,
     hosts: Vec<usize>,
-    random: Randomness,
 }
 
 impl Home {
     fn new(hosts: usize) -> Self {
-        Self { agent: GraphTheoretic::default(), hosts: (0..hosts).collect(), random: Randomness::new(1) }
+        Self { agent: GraphTheoretic::default(), hosts: (0..hosts).collect() }
     }
 
     /// It hears something while it has this load and this number of processors.
-    fn hear(&mut self, (load, room): (u32, u32), event: Event<Message>) -> Vec<Action<Message>> {
-        let mut scene = Scene::new((0, 0), (load, room), &self.hosts, 0, &mut self.random);
-        self.agent.on(event, &mut scene);
-        scene.into_actions()
+    fn hear(&mut self, load: (u32, u32), event: Event<Message>) -> Vec<Action<Message>> {
+        testing::hear(&mut self.agent, (0, 0), load, &self.hosts, 0, event)
     }
 
     /// A request on a host without room of its own, when the others have this room: where its processes start, in order.

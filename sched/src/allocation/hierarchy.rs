@@ -179,10 +179,6 @@ impl Hierarchical {
     fn tree<'a>(&self, scene: &Scene<'a, Message>) -> Tree<'a> {
         Tree { hosts: scene.hosts, fan_out: self.fan_out, committee: self.committee }
     }
-
-    fn free(&self, scene: &Scene<'_, Message>) -> u32 {
-        scene.free().saturating_sub(self.promised.count(scene.now))
-    }
 }
 
 /// As the home of processes.
@@ -288,7 +284,7 @@ impl Hierarchical {
 impl Hierarchical {
     /// A manager wants processors: what there is, is set aside for the home.
     fn give(&mut self, split_at: u32, search: Search, scene: &mut Scene<'_, Message>) {
-        let found = search.count.min(self.free(scene));
+        let found = search.count.min(self.promised.left(scene));
         for _ in 0..found {
             self.promised.add(search.home, scene.now);
         }
@@ -435,7 +431,7 @@ impl Hierarchical {
 
     /// Tells those above what has changed: as a worker everything, as a manager what has changed by more than an eighth.
     fn report(&mut self, scene: &mut Scene<'_, Message>) {
-        let (tree, free) = (self.tree(scene), self.free(scene));
+        let (tree, free) = (self.tree(scene), self.promised.left(scene));
         if let Some(manager) = tree.manager(tree.part(1, scene.own))
             && self.told.known != Some((manager, free))
         {

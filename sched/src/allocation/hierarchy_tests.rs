@@ -1,8 +1,8 @@
 //! Small trees, compared with all that could have been done, and what hosts say to each other.
 
-use super::super::agent::{Action, Randomness};
+use super::super::agent::Action;
 use super::super::simulated::Agents;
-use super::super::testing::Bench;
+use super::super::testing::{self, Bench};
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -133,10 +133,7 @@ fn members_of_the_committee_find_room_with_each_other() {
 
 /// The actions of the agent of host 1, which has four processors and no load.
 fn hear(agent: &mut Hierarchical, hosts: &[usize], now: u64, event: Event<Message>) -> Vec<Action<Message>> {
-    let mut random = Randomness::new(1);
-    let mut scene = Scene::new((1, 1), (0, 4), hosts, now, &mut random);
-    agent.on(event, &mut scene);
-    scene.into_actions()
+    testing::hear(agent, (1, 1), (0, 4), hosts, now, event)
 }
 
 #[test]

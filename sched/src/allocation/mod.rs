@@ -53,7 +53,23 @@ pub use usage::Usage;
 pub(crate) mod testing {
     //! Machines for tests: loads that the test sets and the steps change.
 
+    use super::agent::{Action, Agent, Event, Randomness, Scene};
     use super::{Algorithm, Machines, Request, Step};
+
+    /// What an agent does about an event, in a scene of these properties.
+    pub fn hear<A: Agent>(
+        agent: &mut A,
+        place: (usize, usize),
+        load: (u32, u32),
+        hosts: &[usize],
+        now: u64,
+        event: Event<A::Message>,
+    ) -> Vec<Action<A::Message>> {
+        let mut random = Randomness::new(1);
+        let mut scene = Scene::new(place, load, hosts, now, &mut random);
+        agent.on(event, &mut scene);
+        scene.into_actions()
+    }
 
     pub struct Bench {
         pub loads: Vec<u32>,

@@ -1,5 +1,6 @@
 //! Processors that a host has set aside for processes of others which have not come yet.
 
+use super::agent::Scene;
 use std::collections::{BTreeMap, VecDeque};
 
 /// A process that has not come for this time does not come, in milliseconds: its program could not be started, for instance.
@@ -20,11 +21,7 @@ impl Promises {
 
     /// Processes of this home have come, or will not.
     pub fn settle(&mut self, home: usize, count: u32) {
-        let Some(since) = self.since.get_mut(&home) else { return };
-        since.drain(..since.len().min(count as usize));
-        if since.is_empty() {
-            self.since.remove(&home);
-        }
+        take_first(&mut self.since, home, count);
     }
 
     /// A home is gone.
@@ -36,6 +33,11 @@ impl Promises {
     pub fn count(&self, now: u64) -> u32 {
         let is_alive = |since: &&u64| now.saturating_sub(**since) < LIFE;
         self.since.values().flatten().filter(is_alive).count() as u32
+    }
+
+    /// Processors of a host that are neither used nor promised.
+    pub fn left<M>(&self, scene: &Scene<'_, M>) -> u32 {
+        scene.free().saturating_sub(self.count(scene.now))
     }
 
     /// Those that were promised under this number.
@@ -54,6 +56,16 @@ impl Promises {
         }
         self.since.retain(|_, since| !since.is_empty());
         overdue
+    }
+}
+
+/// Takes off as many of the first entries of a home, as far as it has so many.
+pub(super) fn take_first(entries: &mut BTreeMap<usize, VecDeque<u64>>, home: usize, count: u32) {
+    if let Some(of_home) = entries.get_mut(&home) {
+        of_home.drain(..of_home.len().min(count as usize));
+        if of_home.is_empty() {
+            entries.remove(&home);
+        }
     }
 }
 

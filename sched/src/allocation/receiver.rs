@@ -92,10 +92,6 @@ impl ReceiverInitiated {
         self.open.is_none_or(|until| now < until)
     }
 
-    fn free(&self, scene: &Scene<'_, Message>) -> u32 {
-        scene.free().saturating_sub(self.coming.count(scene.now))
-    }
-
     /// The first of those that wait here.
     fn take(&mut self) -> Option<u64> {
         let (request, count) = self.waiting.front_mut()?;
@@ -109,7 +105,7 @@ impl ReceiverInitiated {
 
     /// This host has room again: its own processes come first.
     fn use_room(&mut self, scene: &mut Scene<'_, Message>) {
-        let mut free = self.free(scene);
+        let mut free = self.coming.left(scene);
         while free > 0
             && let Some(request) = self.take()
         {
@@ -136,7 +132,7 @@ impl ReceiverInitiated {
         if gives {
             self.coming.add(from, scene.now);
             self.use_room(scene);
-        } else if self.free(scene) > 0 {
+        } else if self.coming.left(scene) > 0 {
             self.ask(search, scene);
         }
     }
@@ -195,7 +191,7 @@ impl Agent for ReceiverInitiated {
     fn on(&mut self, event: Event<Message>, scene: &mut Scene<'_, Message>) {
         match event {
             Event::Created { request, count } => {
-                let rest = scene.start_here(request, count, self.free(scene));
+                let rest = scene.start_here(request, count, self.coming.left(scene));
                 if rest > 0 {
                     self.waiting.push_back((request, rest));
                     self.say(scene);

@@ -60,11 +60,6 @@ impl SenderInitiated {
         Self { probes, searches, count: 0, backlog, promised }
     }
 
-    /// Processors that are neither used nor promised.
-    fn free(&self, scene: &Scene<'_, Message>) -> u32 {
-        scene.free().saturating_sub(self.promised.count(scene.now))
-    }
-
     /// As many of those that wait begin to look as may at the same time.
     fn begin(&mut self, scene: &mut Scene<'_, Message>) {
         while self.searches.len() < AT_ONCE
@@ -91,7 +86,7 @@ impl SenderInitiated {
     fn heard(&mut self, from: usize, message: Message, scene: &mut Scene<'_, Message>) {
         match message {
             Message::Probe { search } => {
-                let has_room = self.free(scene) > 0;
+                let has_room = self.promised.left(scene) > 0;
                 if has_room {
                     self.promised.add(from, scene.now);
                 }
@@ -146,7 +141,7 @@ impl Agent for SenderInitiated {
     fn on(&mut self, event: Event<Message>, scene: &mut Scene<'_, Message>) {
         match event {
             Event::Created { request, count } => {
-                let rest = scene.start_here(request, count, self.free(scene));
+                let rest = scene.start_here(request, count, self.promised.left(scene));
                 if rest > 0 {
                     self.backlog.push_back((request, rest));
                     self.begin(scene);
@@ -167,9 +162,9 @@ impl Agent for SenderInitiated {
 
 #[cfg(test)]
 mod tests {
-    use super::super::agent::{Action, Randomness};
+    use super::super::agent::Action;
     use super::super::simulated::Agents;
-    use super::super::testing::Bench;
+    use super::super::testing::{self, Bench};
     use super::*;
 
     fn policy(hosts: usize) -> Agents<SenderInitiated> {
@@ -204,13 +199,8 @@ mod tests {
 
     #[test]
     fn one_processor_is_promised_once() {
-        let (hosts, mut random) = ([0, 1, 2], Randomness::new(1));
         let mut agent = SenderInitiated::default();
-        let mut hear = |load, event| {
-            let mut scene = Scene::new((0, 0), (load, 2), &hosts, 0, &mut random);
-            agent.on(event, &mut scene);
-            scene.into_actions()
-        };
+        let mut hear = |load, event| testing::hear(&mut agent, (0, 0), (load, 2), &[0, 1, 2], 0, event);
         let mut probed =
             |load, from| match hear(load, Event::Heard { from, message: Message::Probe { search: 5 } }).pop()
             {
@@ -236,13 +226,8 @@ mod tests {
 
     #[test]
     fn a_probed_host_that_is_lost_is_no_end_of_a_search() {
-        let (hosts, mut random) = ([0, 1], Randomness::new(1));
         let mut agent = SenderInitiated::new(2);
-        let mut hear = |event| {
-            let mut scene = Scene::new((0, 0), (1, 1), &hosts, 0, &mut random);
-            agent.on(event, &mut scene);
-            scene.into_actions()
-        };
+        let mut hear = |event| testing::hear(&mut agent, (0, 0), (1, 1), &[0, 1], 0, event);
         let probe = [Action::Send { to: 1, message: Message::Probe { search: 1 } }];
         assert_eq!(hear(Event::Created { request: 9, count: 1 }), probe);
         assert_eq!(hear(Event::Gone(1)), probe);

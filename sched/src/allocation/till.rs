@@ -1,5 +1,6 @@
 //! What a host has earned by selling places.
 
+use super::promises::take_first;
 use pvm_wire::daemon::Offer;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -24,12 +25,7 @@ impl Till {
 
     /// Processes of this home have begun: what they have paid stays.
     pub fn begun(&mut self, home: usize, count: u32) {
-        if let Some(open) = self.open.get_mut(&home) {
-            open.drain(..open.len().min(count as usize));
-            if open.is_empty() {
-                self.open.remove(&home);
-            }
-        }
+        take_first(&mut self.open, home, count);
     }
 
     /// A process of this home does not come: what it has paid is given back.

@@ -401,9 +401,8 @@ impl Agent for UpDown {
 #[cfg(test)]
 mod tests {
     use super::super::agent::Action::{Send, Start};
-    use super::super::agent::Randomness;
     use super::super::simulated::Agents;
-    use super::super::testing::Bench;
+    use super::super::testing::{self, Bench};
     use super::*;
 
     fn policy(hosts: usize) -> Agents<UpDown> {
@@ -444,14 +443,8 @@ mod tests {
 
     #[test]
     fn what_a_home_keeps_is_no_room_for_the_rest() {
-        let hosts = [0, 1];
-        let mut random = Randomness::new(1);
         let mut agent = UpDown::new();
-        let mut hear = |load, event| {
-            let mut scene = Scene::new((0, 0), (load, 2), &hosts, 0, &mut random);
-            agent.on(event, &mut scene);
-            scene.into_actions()
-        };
+        let mut hear = |load, event| testing::hear(&mut agent, (0, 0), (load, 2), &[0, 1], 0, event);
         hear(0, Event::Heard { from: 0, message: Message::Report });
         let said = hear(0, Event::Created { request: 1, count: 5 });
         let change = Message::Change { free: 0, began: None, ended: None };

@@ -1,3 +1,4 @@
+use super::super::tests::{self, array, start_of_first};
 use super::super::{Host, Queue, Reason, Rules, Scheduler, Start, Stop};
 use super::*;
 use crate::coallocation::Strategy;
@@ -14,15 +15,7 @@ const HOSTS: [(char, &str, u32, f64); 5] = [
 ];
 
 fn demand(width: u32) -> Demand {
-    Demand {
-        width: Width::Rigid(width),
-        slots: 1,
-        time: None,
-        memory: None,
-        hosts: Vec::new(),
-        bandwidth: 0,
-        home: None,
-    }
+    Demand { width: Width::Rigid(width), ..array(1) }
 }
 
 fn at_home(width: u32, home: &str) -> Demand {
@@ -47,9 +40,7 @@ fn scheduler(strategy: Strategy) -> Scheduler<char> {
 }
 
 fn submit(scheduler: &mut Scheduler<char>, id: u64, queue: &str, demand: &Demand) {
-    let (queue, demand) = scheduler.admit(Some(queue), "ann", demand).expect("admitted");
-    let pending = demand.tasks();
-    scheduler.submit(id, queue, "ann", demand, pending, 0);
+    tests::submit(scheduler, id, queue, "ann", demand);
 }
 
 /// What a job gets when only one slot of `b` is free in the east.
@@ -221,33 +212,13 @@ proptest! {
         let run = |backfills: bool| {
             let mut scheduler = scheduler(Strategy::REAL[strategy]);
             scheduler.rules.backfills = backfills;
-            let (mut first, mut ends): (Option<u64>, Vec<(u64, u64, char)>) = (None, Vec::new());
             for (id, job) in (1..).zip(&jobs) {
                 if let Ok((queue, demand)) = scheduler.admit(Some("by"), "ann", &of(job)) {
                     let pending = demand.tasks();
                     scheduler.submit(id, queue, "ann", demand, pending, 0);
                 }
             }
-            let mut now = 0;
-            loop {
-                for Start { job, parts } in scheduler.next(now) {
-                    let end = now + scheduler.jobs[&job].demand.time.expect("all have one");
-                    ends.extend(parts.iter().flat_map(|&(host, count)| (0..count).map(move |_| (end, job, host))));
-                    if first.is_some_and(|first| first == job) {
-                        return Some(now);
-                    }
-                }
-                if first.is_none() {
-                    first = Some(*scheduler.waiting.values().next()?.first()?);
-                }
-                ends.sort_unstable();
-                // All that end together.
-                now = ends.first().expect("something runs").0;
-                while ends.first().is_some_and(|&(end, ..)| end == now) {
-                    let (_, job, host) = ends.remove(0);
-                    scheduler.task_ended(job, host, None, false, now);
-                }
-            }
+            start_of_first(&mut scheduler, true)
         };
         prop_assert_eq!(run(true), run(false));
     }

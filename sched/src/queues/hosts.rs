@@ -174,8 +174,7 @@ mod tests {
     use super::*;
 
     fn node(name: &str) -> Node {
-        let (name, arch) = (name.to_owned(), "LINUX64".to_owned());
-        Node::new(Host { name, arch, capability: 1000.0, slots: 4, cluster: None })
+        Node::new(super::super::tests::a_host(name, 4))
     }
 
     fn names(texts: &[&str]) -> Vec<String> {

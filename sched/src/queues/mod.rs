@@ -473,13 +473,6 @@ impl<H: Copy + Ord> Scheduler<H> {
     pub fn free(&self) -> u32 {
         self.hosts.values().map(Node::free).sum()
     }
-
-    /// Users with their scores in the table of up-down, in points.
-    pub fn scores(&self, now: u64) -> impl Iterator<Item = (&str, f64)> {
-        self.users
-            .iter()
-            .map(move |(name, &user)| (name.as_str(), self.usage.score(user, now) as f64 / 1000.0))
-    }
 }
 
 #[cfg(test)]

@@ -313,15 +313,7 @@ mod tests {
     fn a_job_above_a_limit_is_refused_and_one_that_names_none_has_the_queues() {
         let limits = Limits { width: Some(8), time: Some(100_000), memory: Some(4), ..Limits::default() };
         let queue = Queue { limits, ..Queue::open("short") };
-        let job = Demand {
-            width: Width::Rigid(4),
-            slots: 2,
-            time: None,
-            memory: None,
-            hosts: Vec::new(),
-            bandwidth: 0,
-            home: None,
-        };
+        let job = Demand { width: Width::Rigid(4), slots: 2, ..super::super::tests::array(1) };
         assert_eq!(queue.forbids(&job), None);
         let told = |job: Demand| queue.forbids(&job).expect("a refusal").to_string();
         let wide = Demand { slots: 3, ..job.clone() };

@@ -131,19 +131,11 @@ impl<H: Copy + Ord> Scheduler<H> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Demand, Host, Limits, Rules};
+    use super::super::{Demand, Limits, Rules, tests};
     use super::*;
 
     fn array(count: u32, slots: u32) -> Demand {
-        Demand {
-            width: Width::Array { count, at_once: None },
-            slots,
-            time: None,
-            memory: None,
-            hosts: Vec::new(),
-            bandwidth: 0,
-            home: None,
-        }
+        Demand { slots, ..tests::array(count) }
     }
 
     /// Host `login` with one slot, and two queues.
@@ -151,16 +143,12 @@ mod tests {
         let few = Limits { running: Some(3), ..Limits::default() };
         let few = Queue { limits: few, priority: -1, ..Queue::open("few") };
         let mut scheduler = Scheduler::new(vec![Queue::open("all"), few], Rules::default());
-        let (name, arch) = ("login".to_owned(), "LINUX64".to_owned());
-        let host = Host { name, arch, capability: 1000.0, slots: 1, cluster: None };
-        scheduler.host_joined('l', host);
+        scheduler.host_joined('l', tests::a_host("login", 1));
         scheduler
     }
 
     fn submit(scheduler: &mut Scheduler<char>, id: u64, queue: &str, demand: &Demand) {
-        let (queue, demand) = scheduler.admit(Some(queue), "ann", demand).expect("admitted");
-        let pending = demand.tasks();
-        scheduler.submit(id, queue, "ann", demand, pending, 0);
+        tests::submit(scheduler, id, queue, "ann", demand);
     }
 
     fn wanted(scheduler: &Scheduler<char>, queue: Option<&str>) -> Vec<(u64, u32)> {

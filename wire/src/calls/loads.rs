@@ -1,9 +1,9 @@
 //! The loads of hosts. The answer is a list of [`LoadRecord`] in bincode, behind int 0.
 
-use super::{Field, answers, read_value, requests, write_value};
-use crate::body::{BodyError, BodyReader, BodyWriter};
+use super::{answers, requests, values};
 use crate::codes::Tmx;
 use crate::loads::LoadRecord;
+use serde::{Deserialize, Serialize};
 
 requests! {
     /// Asks for the loads of all hosts, as far as the caller's daemon knows them.
@@ -15,17 +15,7 @@ answers! {
 }
 
 /// The loads of all hosts, in the order of the host table.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadList(pub Vec<LoadRecord>);
 
-impl Field for LoadList {
-    const LEAST: usize = 0;
-
-    fn write(&self, body: BodyWriter) -> BodyWriter {
-        write_value(&self.0, body)
-    }
-
-    fn read(reader: &mut BodyReader<'_>) -> Result<Self, BodyError> {
-        read_value(reader).map(Self)
-    }
-}
+values! { LoadList }

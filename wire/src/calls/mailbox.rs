@@ -239,7 +239,9 @@ fn write_head(
 
 impl Request for Put {
     const TAG: i32 = Tm::Db.tag();
+}
 
+impl Field for Put {
     fn write(&self, body: BodyWriter) -> BodyWriter {
         let numbers = [self.index, self.flags.bits()];
         self.message.write(write_head(body, number::PUT, self.tid, &self.class, numbers))
@@ -253,7 +255,9 @@ impl Request for Put {
 
 impl Request for Remove {
     const TAG: i32 = Tm::Db.tag();
+}
 
+impl Field for Remove {
     fn write(&self, body: BodyWriter) -> BodyWriter {
         write_head(body, number::REMOVE, self.tid, &self.class, [self.index, 0])
     }
@@ -266,7 +270,9 @@ impl Request for Remove {
 
 impl Request for Get {
     const TAG: i32 = Tm::Db.tag();
+}
 
+impl Field for Get {
     fn write(&self, body: BodyWriter) -> BodyWriter {
         write_head(body, number::GET, self.tid, &self.class, [self.index, self.flags.bits()])
     }
@@ -279,7 +285,9 @@ impl Request for Get {
 
 impl Request for Names {
     const TAG: i32 = Tm::Db.tag();
+}
 
+impl Field for Names {
     fn write(&self, body: BodyWriter) -> BodyWriter {
         write_head(body, number::NAMES, self.tid, &self.pattern, [0, 0])
     }
@@ -292,7 +300,9 @@ impl Request for Names {
 
 impl Request for Reset {
     const TAG: i32 = Tm::Db.tag();
+}
 
+impl Field for Reset {
     fn write(&self, body: BodyWriter) -> BodyWriter {
         let numbers = [self.index, i32::from(self.kill)];
         self.keep.write(write_head(body, number::RESET, self.tid, &self.class, numbers))

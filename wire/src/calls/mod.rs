@@ -38,16 +38,11 @@ use serde::de::DeserializeOwned;
 use std::ffi::{OsStr, OsString};
 
 /// A message from a task to its daemon.
-pub trait Request: Sized {
+pub trait Request: Field {
     /// The message's tag.
     const TAG: i32;
     /// The message's context.
     const CONTEXT: i32 = CONTEXT_TM;
-
-    /// Appends the fields.
-    fn write(&self, body: BodyWriter) -> BodyWriter;
-    /// Reads the fields.
-    fn read(reader: &mut BodyReader<'_>) -> Result<Self, BodyError>;
 
     /// The body.
     fn encode(&self) -> Vec<u8> {
@@ -296,6 +291,23 @@ macro_rules! fields {
     )* };
 }
 
+/// Types whose bodies are their values in bincode, the last field of a body.
+macro_rules! values {
+    ($($name:ident),*) => { $(
+        impl $crate::calls::Field for $name {
+            const LEAST: usize = 0;
+
+            fn write(&self, body: $crate::body::BodyWriter) -> $crate::body::BodyWriter {
+                $crate::calls::write_value(self, body)
+            }
+
+            fn read(reader: &mut $crate::body::BodyReader<'_>) -> Result<Self, $crate::body::BodyError> {
+                $crate::calls::read_value(reader)
+            }
+        }
+    )* };
+}
+
 /// Declares requests with their tags, which are [`fields!`].
 macro_rules! requests {
     ($($(#[$meta:meta])* $name:ident = $tag:expr; { $($fields:tt)* })*) => { $(
@@ -303,14 +315,6 @@ macro_rules! requests {
 
         impl $crate::calls::Request for $name {
             const TAG: i32 = $tag.tag();
-
-            fn write(&self, body: $crate::body::BodyWriter) -> $crate::body::BodyWriter {
-                $crate::calls::Field::write(self, body)
-            }
-
-            fn read(reader: &mut $crate::body::BodyReader<'_>) -> Result<Self, $crate::body::BodyError> {
-                $crate::calls::Field::read(reader)
-            }
         }
     )* };
 }
@@ -330,7 +334,7 @@ macro_rules! answers {
     )* };
 }
 
-use {answers, fields, requests};
+use {answers, fields, requests, values};
 
 #[cfg(test)]
 mod tests;

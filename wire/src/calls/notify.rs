@@ -33,7 +33,9 @@ impl NotifyRequest {
 impl Request for NotifyRequest {
     const TAG: i32 = Tm::Notify.tag();
     const CONTEXT: i32 = 0;
+}
 
+impl Field for NotifyRequest {
     fn write(&self, body: BodyWriter) -> BodyWriter {
         let what = self.what + if self.cancel { notify::CANCEL } else { 0 };
         body.ints([what, self.context, self.tag, self.count]).ints(self.tids.iter().copied())

@@ -1,7 +1,6 @@
 //! The owner of a host.
 
-use super::{Field, answers, read_value, requests, write_value};
-use crate::body::{BodyError, BodyReader, BodyWriter};
+use super::{answers, requests, values};
 use crate::codes::Tmx;
 use crate::owner::OwnerState;
 use crate::tid::Tid;
@@ -20,12 +19,4 @@ answers! {
     Owner => 0, OwnerState, |call| format!("the owner of host {}", call.host);
 }
 
-impl Field for OwnerState {
-    fn write(&self, body: BodyWriter) -> BodyWriter {
-        write_value(self, body)
-    }
-
-    fn read(reader: &mut BodyReader<'_>) -> Result<Self, BodyError> {
-        read_value(reader)
-    }
-}
+values! { OwnerState }

@@ -74,7 +74,9 @@ pub struct BecomeTracer {
 
 impl Request for BecomeTracer {
     const TAG: i32 = Tm::Tracer.tag();
+}
 
+impl Field for BecomeTracer {
     fn write(&self, body: BodyWriter) -> BodyWriter {
         self.terms.write(self.terms.is_some().write(body))
     }

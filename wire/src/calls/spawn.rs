@@ -41,7 +41,9 @@ impl Call for Batches {
 
 impl Request for SpawnRequest {
     const TAG: i32 = Tm::Spawn.tag();
+}
 
+impl Field for SpawnRequest {
     fn write(&self, body: BodyWriter) -> BodyWriter {
         let body = body.str(&self.file).int(self.flags).str(&self.place).int(self.count);
         let body = self.trace.write(self.output.write(self.args.write(body)));
@@ -113,14 +115,16 @@ impl Field for Refusal {
 
 impl Request for QueueRequest {
     const TAG: i32 = Tmx::Queue.tag();
+}
 
+impl Field for QueueRequest {
     fn write(&self, body: BodyWriter) -> BodyWriter {
         self.spawn.write(body.int(self.context).int(self.tag).int(self.restarts))
     }
 
     fn read(reader: &mut BodyReader<'_>) -> Result<Self, BodyError> {
         let [context, tag, restarts] = [reader.int()?, reader.int()?, reader.int()?];
-        Ok(Self { context, tag, restarts, spawn: Request::read(reader)? })
+        Ok(Self { context, tag, restarts, spawn: Field::read(reader)? })
     }
 }
 

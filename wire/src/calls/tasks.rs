@@ -166,7 +166,9 @@ pub struct SetSinks {
 
 impl Request for SetSinks {
     const TAG: i32 = Tm::SetOpt.tag();
+}
 
+impl Field for SetSinks {
     fn write(&self, body: BodyWriter) -> BodyWriter {
         self.items.iter().fold(body, |body, &(item, value)| {
             body.int(item.map_or(0, |item| item as i32)).str(format!("{value:x}"))
@@ -195,7 +197,9 @@ pub struct Multicast {
 impl Request for Multicast {
     const TAG: i32 = Tm::Mca.tag();
     const CONTEXT: i32 = 0;
+}
 
+impl Field for Multicast {
     fn write(&self, body: BodyWriter) -> BodyWriter {
         self.tids.write(body)
     }

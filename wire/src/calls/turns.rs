@@ -14,7 +14,7 @@
 //! | [`Epoch`] | int task, int count, int host | none |
 //! | [`NoticesTaken`] | int count | none |
 
-use super::{Field, answers, read_value, requests, write_value};
+use super::{Field, answers, requests, values};
 use crate::body::{BodyError, BodyReader, BodyWriter};
 use crate::codes::Tmx;
 use crate::coscheduling::{TurnHistory, TurnsReport};
@@ -133,32 +133,4 @@ impl Field for Receiver {
     }
 }
 
-impl Field for TurnsReport {
-    fn write(&self, body: BodyWriter) -> BodyWriter {
-        write_value(self, body)
-    }
-
-    fn read(reader: &mut BodyReader<'_>) -> Result<Self, BodyError> {
-        read_value(reader)
-    }
-}
-
-impl Field for RowsReport {
-    fn write(&self, body: BodyWriter) -> BodyWriter {
-        write_value(self, body)
-    }
-
-    fn read(reader: &mut BodyReader<'_>) -> Result<Self, BodyError> {
-        read_value(reader)
-    }
-}
-
-impl Field for TurnHistory {
-    fn write(&self, body: BodyWriter) -> BodyWriter {
-        write_value(self, body)
-    }
-
-    fn read(reader: &mut BodyReader<'_>) -> Result<Self, BodyError> {
-        read_value(reader)
-    }
-}
+values! { TurnsReport, RowsReport, TurnHistory }

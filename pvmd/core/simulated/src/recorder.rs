@@ -9,15 +9,18 @@ use pvm_wire::calls::hosts::AddHosts;
 use pvm_wire::calls::notify::NotifyRequest;
 use pvm_wire::calls::{Answer, Call, Request};
 use pvm_wire::codes::{CONTEXT_TM, EXTENSION_MAGIC, EXTENSION_VERSION, TASK_PROTOCOL, Tm};
-use pvm_wire::daemon::{DaemonMsg, FromMaster, HostEntry, HostTable, ToMaster};
+use pvm_wire::daemon::{DaemonMsg, FromMaster, HostEntry, HostTable, PeerReply, RequestId, ToMaster};
 use pvm_wire::encoding::XDR_WORD;
+use pvm_wire::header::{EOM, SOM};
 use pvm_wire::message::Assembled;
 use pvm_wire::spawn::{SpawnRequest, flags};
 use pvm_wire::{FragmentHeader, HostIndex, Message, MessageHeader, Reassembler, Tid};
 use pvmd_core::Config;
-use pvmd_core::event::{Action, Attachment, ConnId, Cookie, Event, StartedHost};
+use pvmd_core::event::{Action, Attachment, ConnId, Cookie, Event, StartedHost, Used};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 use std::time::Duration;
 
 /// A core, and what it wants done.
@@ -81,6 +84,20 @@ impl Recorder {
     /// A master.
     pub fn master() -> Self {
         Self::with(config(HostIndex::MASTER))
+    }
+
+    /// A master with a task that nobody has spawned: its connection, and what it was told.
+    pub fn with_task() -> (Self, ConnId, EnrolReply) {
+        let mut r = Self::master();
+        let (conn, told) = r.enrol(100, 0);
+        (r, conn, told)
+    }
+
+    /// The same, with host 2.
+    pub fn with_host() -> (Self, ConnId, EnrolReply) {
+        let (mut r, conn, told) = Self::with_task();
+        r.add_host(conn, 2);
+        (r, conn, told)
     }
 
     /// A daemon with these settings.
@@ -255,6 +272,12 @@ impl Recorder {
         self.feed(Event::ProcessStarted { cookie, result: Ok((pid, "/bin/prog".into())) });
     }
 
+    /// The process with this cookie has ended; what `wait` has said of it.
+    pub fn ended(&mut self, cookie: Cookie, status: i32) {
+        let status = ExitStatus::from_raw(status);
+        self.feed(Event::ProcessExited { cookie, status, used: Used::default() });
+    }
+
     /// A task manager is to be started now, and enrols: its connection, and its cookie.
     pub fn start_manager(&mut self) -> (ConnId, Cookie) {
         match self.action() {
@@ -282,12 +305,30 @@ impl Recorder {
         }
     }
 
+    /// Another daemon says something to this one.
+    pub fn hear(&mut self, from: HostIndex, message: DaemonMsg) {
+        self.feed(Event::PeerMessage { host: from, message });
+    }
+
+    /// Another daemon answers a request of this one.
+    pub fn answers(&mut self, from: HostIndex, id: RequestId, what: PeerReply) {
+        self.hear(from, DaemonMsg::Reply { id, what });
+    }
+
+    /// A message of one fragment comes from the daemon of its sender's host.
+    pub fn hear_message(&mut self, src: Tid, dst: Tid, tag: i32, body: &[u8]) {
+        let header = MessageHeader { tag, ..MessageHeader::default() };
+        let data = [&header.encode()[..], body].concat().into();
+        let from = src.host().expect("a host");
+        self.hear(from, DaemonMsg::Data { src, dsts: vec![dst], flags: SOM | EOM, data });
+    }
+
     /// A host says something to this daemon, which is the master.
     pub fn tell_master(&mut self, from: HostIndex, what: ToMaster) {
         let number = self.said.entry(from).or_default();
         *number += 1;
         let message = DaemonMsg::ToMaster { number: *number, heard: 0, what };
-        self.feed(Event::PeerMessage { host: from, message });
+        self.hear(from, message);
     }
 
     /// The master says something to this daemon.
@@ -295,7 +336,7 @@ impl Recorder {
         let number = self.said.entry(HostIndex::MASTER).or_default();
         *number += 1;
         let message = DaemonMsg::FromMaster { number: *number, heard: 0, what };
-        self.feed(Event::PeerMessage { host: HostIndex::MASTER, message });
+        self.hear(HostIndex::MASTER, message);
     }
 
     /// The next thing said to a daemon.
@@ -307,10 +348,14 @@ impl Recorder {
     }
 }
 
-/// A spawn of this number of tasks on the spawner's own host.
+/// A spawn of this number of tasks, on any hosts.
+pub fn anywhere(count: i32) -> SpawnRequest {
+    SpawnRequest { file: "prog".into(), count, ..SpawnRequest::default() }
+}
+
+/// The same on the spawner's own host.
 pub fn here(count: i32) -> SpawnRequest {
-    let (file, place) = ("prog".into(), ".".into());
-    SpawnRequest { file, flags: flags::HOST, place, count, ..SpawnRequest::default() }
+    SpawnRequest { flags: flags::HOST, place: ".".into(), ..anywhere(count) }
 }
 
 /// A request for notices with the tag 77.

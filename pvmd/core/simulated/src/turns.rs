@@ -1,20 +1,17 @@
 //! A host on which teams take turns, as its core sees it.
 use crate::daemon::config;
 use crate::process::introduction;
-use crate::recorder::{Recorder, host};
+use crate::recorder::{Recorder, here, host};
 use pvm_wire::body::BodyReader;
 use pvm_wire::calls::enrolment::Enrol;
 use pvm_wire::codes::{CONTEXT_TC, Tcx, Tm};
 use pvm_wire::coscheduling::Turn;
 use pvm_wire::daemon::DaemonMsg;
-use pvm_wire::header::{EOM, SOM};
-use pvm_wire::spawn::{SpawnRequest, flags};
+use pvm_wire::spawn::SpawnRequest;
 use pvm_wire::{HostIndex, Tid};
 use pvmd_core::Config;
-use pvmd_core::event::{Action, Attachment, ConnId, Cookie, Event, Used, Work};
+use pvmd_core::event::{Action, Attachment, ConnId, Cookie, Event, Work};
 use std::collections::BTreeMap;
-use std::os::unix::process::ExitStatusExt;
-use std::process::ExitStatus;
 use std::time::Duration;
 
 /// How long a team has the processor.
@@ -74,19 +71,12 @@ impl Host {
 
     /// Starts one task of a team.
     pub fn start(&mut self, team: &str, pid: i32) -> (Tid, Cookie) {
-        let request = SpawnRequest {
-            file: "prog".into(),
-            flags: flags::HOST,
-            place: ".".into(),
-            count: 1,
-            env: vec![format!("PVM_TEAM={team}").into()],
-            ..SpawnRequest::default()
-        };
+        let request = SpawnRequest { env: vec![format!("PVM_TEAM={team}").into()], ..here(1) };
         self.r.ask(self.conn, &request);
         let Action::Start { cookies, program, .. } = self.r.action() else { panic!("not a start") };
         assert!(program.env.contains(&format!("PVM_TEAM={team}").into()));
         self.runs.insert(pid, true);
-        self.r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((pid, "/bin/prog".into())) });
+        self.r.started(cookies[0], pid);
         let tid = self.look().expect("an answer to the spawn");
         (tid, cookies[0])
     }
@@ -164,7 +154,7 @@ impl Host {
 
     /// The other daemon says something.
     pub fn hear(&mut self, message: DaemonMsg) {
-        self.r.feed(Event::PeerMessage { host: host(2), message });
+        self.r.hear(host(2), message);
         self.look();
     }
 
@@ -176,17 +166,14 @@ impl Host {
 
     /// A message for a task comes from that host.
     pub fn message_from(&mut self, from: u32, dst: Tid) {
-        let data = pvm_wire::MessageHeader::default().encode().to_vec().into();
-        let src = Tid::from_bits(from << 18 | 1);
-        let message = DaemonMsg::Data { src, dsts: vec![dst], flags: SOM | EOM, data };
-        self.r.feed(Event::PeerMessage { host: host(from), message });
+        self.r.hear_message(host(from).task(1), dst, 0, &[]);
         self.look();
     }
 
     /// The process of a task ends.
     pub fn end(&mut self, cookie: Cookie, pid: i32) {
         self.runs.remove(&pid);
-        self.r.feed(Event::ProcessExited { cookie, status: ExitStatus::from_raw(0), used: Used::default() });
+        self.r.ended(cookie, 0);
         self.look();
     }
 

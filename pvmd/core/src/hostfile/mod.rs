@@ -252,54 +252,41 @@ impl fmt::Display for Network {
 /// The options as a hostfile has them, each with a blank in front.
 impl fmt::Display for HostOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let texts = [
-            ("lo", &self.login),
-            ("so", &self.start_options),
-            ("dx", &self.daemon),
-            ("ep", &self.exec_path),
-            ("wd", &self.working_directory),
-            ("bx", &self.debugger),
-            ("ip", &self.address),
-            ("id", &self.vmid),
-            ("cluster", &self.cluster),
+        let policy = self.policy.map(Policy::name);
+        let (succession, held) = (self.succession.map(SuccessionRule::name), self.held.map(Held::name));
+        let options = [
+            ("lo", shown(self.login.as_ref())),
+            ("so", shown(self.start_options.as_ref())),
+            ("dx", shown(self.daemon.as_ref())),
+            ("ep", shown(self.exec_path.as_ref())),
+            ("wd", shown(self.working_directory.as_ref())),
+            ("bx", shown(self.debugger.as_ref())),
+            ("ip", shown(self.address.as_ref())),
+            ("id", shown(self.vmid.as_ref())),
+            ("cluster", shown(self.cluster.as_ref())),
+            ("sp", shown(self.speed.as_ref())),
+            ("via", shown(self.via.as_ref())),
+            ("net", shown(self.network.as_ref())),
+            ("slice", shown(self.slice.as_ref())),
+            ("coscheduling", shown(self.coscheduling.as_ref())),
+            ("policy", shown(policy.as_ref())),
+            ("succession", shown(succession.as_ref())),
+            ("owner", shown(self.owner.as_ref())),
+            ("held", shown(held.as_ref())),
+            ("job", shown(self.job.as_ref())),
+            ("slots", shown(self.slots.as_ref())),
         ];
-        for (key, value) in texts {
+        for (key, value) in options {
             if let Some(value) = value {
                 write!(f, " {key}={value}")?;
             }
         }
-        if let Some(speed) = self.speed {
-            write!(f, " sp={speed}")?;
-        }
-        if let Some(via) = self.via {
-            write!(f, " via={via}")?;
-        }
-        if let Some(network) = self.network {
-            write!(f, " net={network}")?;
-        }
-        if let Some(slice) = self.slice {
-            write!(f, " slice={slice}")?;
-        }
-        if let Some(coscheduling) = self.coscheduling {
-            write!(f, " coscheduling={coscheduling}")?;
-        }
-        if let Some(policy) = self.policy {
-            write!(f, " policy={}", policy.name())?;
-        }
-        if let Some(rule) = self.succession {
-            write!(f, " succession={}", rule.name())?;
-        }
-        if let Some(owner) = &self.owner {
-            write!(f, " owner={owner}")?;
-        }
-        if let Some(held) = self.held {
-            write!(f, " held={}", held.name())?;
-        }
-        if let Some(job) = self.job {
-            write!(f, " job={job}")?;
-        }
-        self.slots.map_or(Ok(()), |slots| write!(f, " slots={slots}"))
+        Ok(())
     }
+}
+
+fn shown<T: fmt::Display>(value: Option<&T>) -> Option<&dyn fmt::Display> {
+    value.map(|value| value as &dyn fmt::Display)
 }
 
 /// The host as a line of a hostfile.

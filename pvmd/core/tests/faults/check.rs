@@ -1,7 +1,7 @@
 //! A whole run: the plan, rest, what must be true then, the end of all tasks, and what must be left.
 
 use crate::journal::Asked;
-use crate::operations::{ask, at_work, masters, operate, pick};
+use crate::operations::{ask, at_work, operate, pick};
 use crate::plan::{Op, Plan};
 use crate::world::{self, World};
 use pvm_wire::calls::jobs::AskJobs;
@@ -61,7 +61,7 @@ pub fn run(plan: &Plan) -> Result<(), String> {
         operate(&mut world, op);
     }
     check(&mut world, end);
-    if masters(&world).first().is_some_and(|&master| master != HostIndex::MASTER) {
+    if world.masters().first().is_some_and(|&master| master != HostIndex::MASTER) {
         SUCCESSIONS.fetch_add(1, Ordering::Relaxed);
     }
     MOVED.fetch_add(world.moved, Ordering::Relaxed);
@@ -127,10 +127,10 @@ fn must_have_ended(world: &World, end: End) -> bool {
     match end {
         End::None => false,
         End::Crash => true,
-        End::Possible => masters(world).is_empty(),
+        End::Possible => world.masters().is_empty(),
         End::Halt(by) => {
             let goes_on = world.processes.get(&by).is_some_and(Process::is_at_work);
-            goes_on || masters(world).is_empty()
+            goes_on || world.masters().is_empty()
         }
     }
 }
@@ -145,7 +145,7 @@ fn check_end(world: &mut World) {
 
 /// All members know the same members. The master is linked to all of them, and each to the master.
 fn check_tables(world: &mut World) {
-    let masters = masters(world);
+    let masters = world.masters();
     let [master_index] = masters[..] else {
         return world.tasks.fault(format!("the masters are {masters:?}"));
     };
@@ -171,7 +171,7 @@ fn check_tables(world: &mut World) {
 
 /// The deputies hold the same state as the master, bit by bit.
 fn check_deputies(world: &mut World) {
-    let Some(&master) = masters(world).first() else { return };
+    let Some(&master) = world.masters().first() else { return };
     let Some((deputies, state)) = world.hosts[&master].daemon.held_state() else { return };
     for deputy in deputies {
         let held = world.hosts.get(&deputy).and_then(|found| found.daemon.held_state());
@@ -183,7 +183,8 @@ fn check_deputies(world: &mut World) {
 
 fn check_promises(world: &mut World) {
     let members: BTreeSet<HostIndex> = world.hosts.keys().copied().collect();
-    let known = masters(world).first().map(|master| world.hosts[master].daemon.members()).unwrap_or_default();
+    let known =
+        world.masters().first().map(|master| world.hosts[master].daemon.members()).unwrap_or_default();
     if members.iter().any(|host| !known.contains(host)) {
         return world.tasks.fault(format!("of {members:?} some are not members, and live on"));
     }
@@ -228,7 +229,7 @@ fn kept_links(world: &World, host: HostIndex) -> usize {
     let place = members.iter().position(|&member| member == host).expect("a member");
     let around = [members[(place + count - 1) % count], members[(place + 1) % count]];
     let around = around.into_iter().filter(|_| count > world.setup().watched_max);
-    let kept: BTreeSet<HostIndex> = around.chain(masters(world)).filter(|&other| other != host).collect();
+    let kept: BTreeSet<HostIndex> = around.chain(world.masters()).filter(|&other| other != host).collect();
     kept.len()
 }
 
@@ -240,7 +241,7 @@ fn check_rest(world: &mut World) {
         let idle = census.managers.0;
         let expected = Census {
             hosts,
-            links: if masters(world).contains(&host) { hosts - 1 } else { kept_links(world, host) },
+            links: if world.masters().contains(&host) { hosts - 1 } else { kept_links(world, host) },
             managers: (idle.min(2), 0),
             conns: idle,
             outputs: idle,

@@ -56,7 +56,7 @@ pub fn operate(world: &mut World, op: Op) {
             }
         }
         Op::Crash(host) => {
-            let masters = masters(world);
+            let masters = world.masters();
             let slaves: Vec<HostIndex> =
                 world.hosts.keys().copied().filter(|host| !masters.contains(host)).collect();
             if let Some(&slave) = pick(&slaves, host) {
@@ -240,12 +240,8 @@ fn enrol(world: &mut World, n: u32) {
 }
 
 /// The hosts that take themselves for the master.
-pub fn masters(world: &World) -> Vec<HostIndex> {
-    world.hosts.iter().filter(|(_, host)| host.daemon.is_ruling()).map(|(&index, _)| index).collect()
-}
-
-fn crash_master(world: &mut World, is_off: bool) {
-    let Some(&master) = masters(world).first() else { return };
+pub fn crash_master(world: &mut World, is_off: bool) {
+    let Some(&master) = world.masters().first() else { return };
     // Daemons that the master has started, and not linked yet, wait for it in vain.
     let others: Vec<HostIndex> = world.hosts.keys().copied().filter(|&host| host != master).collect();
     for host in others {

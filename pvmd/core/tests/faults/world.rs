@@ -27,7 +27,6 @@ pub type World = Machine<Journal>;
 /// A master whose hostfile names `hosts − 1` more.
 pub fn new(&Plan { seed, hosts, turns, shares, deputies, width, watched_max, .. }: &Plan) -> World {
     let capabilities = [1000].into_iter().chain((2..=hosts).map(|n| 1000 * (n % 3 + 1))).collect();
-    let traced = std::env::var_os("PVM_SIM_TRACE").is_some();
     // In some machines links are left and made again all the time.
     let link_idle = Duration::from_millis(if seed.is_multiple_of(3) { 20 } else { 30_000 });
     let setup = Setup {
@@ -41,7 +40,7 @@ pub fn new(&Plan { seed, hosts, turns, shares, deputies, width, watched_max, .. 
         width,
         watched_max,
         fails: true,
-        traced,
+        ..Setup::default()
     };
     Machine::new(setup, Journal::new(shares))
 }

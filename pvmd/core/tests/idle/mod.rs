@@ -4,7 +4,6 @@ use pvm_wire::{Message, Tid};
 use pvmd_core::event::Program;
 use pvmd_simulated::machine::{Machine, Setup, Tasks};
 use pvmd_simulated::process::{ProcId, Role};
-use std::time::Duration;
 
 /// A machine without tasks.
 #[derive(Default)]
@@ -26,18 +25,7 @@ impl Tasks for Idle {
 
 /// A master whose hostfile names the others; what it is like that tests differ in.
 pub fn machine(seed: u64, hosts: usize, width: usize, watched_max: usize, fails: bool) -> Machine<Idle> {
-    let setup = Setup {
-        seed,
-        capabilities: vec![1000; hosts],
-        task_target: 4,
-        task_limit: 100,
-        turns: false,
-        link_idle: Duration::from_secs(30),
-        deputies: 3,
-        width: Some(width),
-        watched_max,
-        fails,
-        traced: false,
-    };
+    let capabilities = vec![1000; hosts];
+    let setup = Setup { seed, capabilities, width: Some(width), watched_max, fails, ..Setup::default() };
     Machine::new(setup, Idle::default())
 }

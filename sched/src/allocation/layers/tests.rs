@@ -1,9 +1,9 @@
 //! Requests over clusters on simulated hosts, deaths of each role, and what hosts say out of place.
 
-use super::super::agent::{Action, Randomness};
+use super::super::agent::Action;
 use super::super::clusters::Clusters;
 use super::super::simulated::Agents;
-use super::super::testing::Bench;
+use super::super::testing::{self, Bench};
 use super::*;
 
 /// Clusters of four hosts with one processor each, two clusters in each domain.
@@ -120,10 +120,7 @@ fn small_requests_of_many_homes_take_no_processor_twice() {
 
 /// The actions of the agent of a host of four processors among hosts 1 and 2, where 1 is the centre.
 fn hear(agent: &mut Layers, own: usize, now: u64, event: Event<Message>) -> Vec<Action<Message>> {
-    let mut random = Randomness::new(1);
-    let mut scene = Scene::new((own, 1), (0, 4), &[1, 2], now, &mut random);
-    agent.on(event, &mut scene);
-    scene.into_actions()
+    testing::hear(agent, (own, 1), (0, 4), &[1, 2], now, event)
 }
 
 fn says(message: Message) -> Event<Message> {

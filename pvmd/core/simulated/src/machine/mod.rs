@@ -78,6 +78,29 @@ pub struct Setup {
     pub traced: bool,
 }
 
+impl Default for Setup {
+    /// No host, and nothing that fails. What happens is printed if `PVM_SIM_TRACE` is set.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the environment is forbidden to the core, not to its tests"
+    )]
+    fn default() -> Self {
+        Self {
+            seed: 0,
+            capabilities: Vec::new(),
+            task_target: 4,
+            task_limit: 100,
+            turns: false,
+            link_idle: Duration::from_secs(30),
+            deputies: 3,
+            width: None,
+            watched_max: 256,
+            fails: false,
+            traced: std::env::var_os("PVM_SIM_TRACE").is_some(),
+        }
+    }
+}
+
 /// What is to happen at some time.
 #[derive(Debug)]
 pub enum Happening {
@@ -377,6 +400,11 @@ impl<T: Tasks> Machine<T> {
             let goes_on = self.now < end && self.step();
             assert!(goes_on, "at {:?} not yet: {what}; {:?}", self.now, self.tasks.faults());
         }
+    }
+
+    /// The hosts that take themselves for the master.
+    pub fn masters(&self) -> Vec<HostIndex> {
+        self.hosts.iter().filter(|(_, host)| host.daemon.is_ruling()).map(|(&index, _)| index).collect()
     }
 
     /// Lets things happen until there are this many hosts, and each knows all others.

@@ -37,6 +37,18 @@ fn joined(keeper: &mut Keeper, group: &str, tids: std::ops::Range<i32>) {
     }
 }
 
+/// A keeper of one group with these members.
+fn group_of(tids: std::ops::Range<i32>) -> Keeper {
+    let mut keeper = Keeper::default();
+    joined(&mut keeper, "g", tids);
+    keeper
+}
+
+/// To whom the first answer goes, and its number.
+fn told_all(told: &[Answer]) -> (&[Tid], i32) {
+    (&told[0].to, first(&told[0].body))
+}
+
 /// They meet, after which they may agree on barriers among themselves.
 fn met(keeper: &mut Keeper, tids: std::ops::Range<i32>) {
     let count = tids.len() as i32;
@@ -51,8 +63,7 @@ fn view(keeper: &mut Keeper, n: i32) -> View {
 
 #[test]
 fn the_lowest_free_instance_is_given() {
-    let mut keeper = Keeper::default();
-    joined(&mut keeper, "g", 1..5);
+    let mut keeper = group_of(1..5);
     assert_eq!(number(&mut keeper, 2, Request::Leave(g())), 0);
     assert_eq!(keeper.task_gone(tid(3)), []);
     assert_eq!(number(&mut keeper, 9, Request::GetTid(g(), 1)), PvmError::NoInst.code());
@@ -64,8 +75,7 @@ fn the_lowest_free_instance_is_given() {
 
 #[test]
 fn the_last_member_takes_the_group_along() {
-    let mut keeper = Keeper::default();
-    joined(&mut keeper, "g", 1..3);
+    let mut keeper = group_of(1..3);
     number(&mut keeper, 1, Request::Leave(g()));
     keeper.task_gone(tid(2));
     assert_eq!(number(&mut keeper, 1, Request::GSize(g())), PvmError::NoGroup.code());
@@ -74,25 +84,23 @@ fn the_last_member_takes_the_group_along() {
 
 #[test]
 fn a_barrier_of_those_who_cannot_come_any_more_fails() {
-    let mut keeper = Keeper::default();
-    joined(&mut keeper, "g", 1..4);
+    let mut keeper = group_of(1..4);
     assert_eq!(ask(&mut keeper, 1, Request::Barrier(g(), 3)), []);
     let told = keeper.task_gone(tid(3));
     assert_eq!(told.len(), 1);
-    assert_eq!((&told[0].to[..], first(&told[0].body)), (&[tid(1)][..], PvmError::NoInst.code()));
+    assert_eq!(told_all(&told), (&[tid(1)][..], PvmError::NoInst.code()));
     assert_eq!(number(&mut keeper, 2, Request::Barrier(g(), 3)), PvmError::NoInst.code());
     // Another takes its place.
     assert_eq!(number(&mut keeper, 7, Request::Join(g(), true)), 2);
     assert_eq!(ask(&mut keeper, 1, Request::Barrier(g(), 3)), []);
     assert_eq!(ask(&mut keeper, 2, Request::Barrier(g(), 3)), []);
     let told = ask(&mut keeper, 7, Request::Barrier(g(), 3));
-    assert_eq!((&told[0].to[..], first(&told[0].body)), (&[tid(1), tid(2), tid(7)][..], 3));
+    assert_eq!(told_all(&told), (&[tid(1), tid(2), tid(7)][..], 3));
 }
 
 #[test]
 fn who_has_arrived_and_died_is_counted() {
-    let mut keeper = Keeper::default();
-    joined(&mut keeper, "g", 1..4);
+    let mut keeper = group_of(1..4);
     assert_eq!(ask(&mut keeper, 1, Request::Barrier(g(), 3)), []);
     assert_eq!(keeper.task_gone(tid(1)), []);
     assert_eq!(ask(&mut keeper, 2, Request::Barrier(g(), 3)), []);
@@ -101,25 +109,23 @@ fn who_has_arrived_and_died_is_counted() {
 
 #[test]
 fn a_barrier_of_all_does_not_wait_for_the_dead() {
-    let mut keeper = Keeper::default();
-    joined(&mut keeper, "g", 1..4);
+    let mut keeper = group_of(1..4);
     ask(&mut keeper, 1, Request::Barrier(g(), -1));
     ask(&mut keeper, 2, Request::Barrier(g(), -1));
     let told = keeper.task_gone(tid(3));
-    assert_eq!((&told[0].to[..], first(&told[0].body)), (&[tid(1), tid(2)][..], 2));
+    assert_eq!(told_all(&told), (&[tid(1), tid(2)][..], 2));
 }
 
 #[test]
 fn a_barrier_of_all_is_for_those_who_are_there() {
-    let mut keeper = Keeper::default();
-    joined(&mut keeper, "g", 1..4);
+    let mut keeper = group_of(1..4);
     ask(&mut keeper, 1, Request::Barrier(g(), -1));
     joined(&mut keeper, "g", 4..5);
     ask(&mut keeper, 2, Request::Barrier(g(), -1));
     assert_eq!(number(&mut keeper, 3, Request::Barrier(g(), 3)), PvmError::Mismatch.code());
     assert_eq!(ask(&mut keeper, 4, Request::Barrier(g(), 4)), []);
     let told = ask(&mut keeper, 3, Request::Leave(g()));
-    assert_eq!((&told[0].to[..], first(&told[0].body)), (&[tid(1), tid(2), tid(4)][..], 3));
+    assert_eq!(told_all(&told), (&[tid(1), tid(2), tid(4)][..], 3));
     // Those who gave a number wait for one that may come back.
     ask(&mut keeper, 1, Request::Barrier(g(), 3));
     ask(&mut keeper, 2, Request::Barrier(g(), 3));
@@ -130,8 +136,7 @@ fn a_barrier_of_all_is_for_those_who_are_there() {
 
 #[test]
 fn a_barrier_of_nobody_is_refused_and_leaves_nothing_behind() {
-    let mut keeper = Keeper::default();
-    joined(&mut keeper, "g", 1..2);
+    let mut keeper = group_of(1..2);
     for count in [0, -2, i32::MIN] {
         assert_eq!(number(&mut keeper, 1, Request::Barrier(g(), count)), PvmError::Mismatch.code());
     }
@@ -140,8 +145,7 @@ fn a_barrier_of_nobody_is_refused_and_leaves_nothing_behind() {
 
 #[test]
 fn a_static_group_that_loses_a_member_is_dead() {
-    let mut keeper = Keeper::default();
-    joined(&mut keeper, "g", 1..4);
+    let mut keeper = group_of(1..4);
     for n in 1..4 {
         ask(&mut keeper, n, Request::Static(g(), 3));
     }
@@ -149,15 +153,14 @@ fn a_static_group_that_loses_a_member_is_dead() {
     assert_eq!(number(&mut keeper, 1, Request::Static(g(), 3)), PvmError::DupGroup.code());
     assert_eq!(ask(&mut keeper, 1, Request::Barrier(g(), 3)), []);
     let told = keeper.task_gone(tid(2));
-    assert_eq!((&told[0].to[..], first(&told[0].body)), (&[tid(1)][..], PvmError::NoGroup.code()));
+    assert_eq!(told_all(&told), (&[tid(1)][..], PvmError::NoGroup.code()));
     assert_eq!(number(&mut keeper, 1, Request::Barrier(g(), 2)), PvmError::NoGroup.code());
     assert_eq!(number(&mut keeper, 9, Request::Join(g(), true)), PvmError::NotInGroup.code());
 }
 
 #[test]
 fn whoever_has_a_view_is_told_once_that_it_is_old() {
-    let mut keeper = Keeper::default();
-    joined(&mut keeper, "g", 1..12);
+    let mut keeper = group_of(1..12);
     met(&mut keeper, 1..12);
     let old = view(&mut keeper, 4);
     assert!(old.ours && old.barriers && old.members.len() == 11);
@@ -170,8 +173,7 @@ fn whoever_has_a_view_is_told_once_that_it_is_old() {
 
 #[test]
 fn a_claim_is_true_once_and_only_for_what_is_now() {
-    let mut keeper = Keeper::default();
-    joined(&mut keeper, "g", 1..12);
+    let mut keeper = group_of(1..12);
     met(&mut keeper, 1..12);
     let now = view(&mut keeper, 1);
     let claim = Request::Claim(g(), now.epoch, now.turn);
@@ -184,8 +186,7 @@ fn a_claim_is_true_once_and_only_for_what_is_now() {
 
 #[test]
 fn one_who_goes_by_the_keeper_takes_all_others_along() {
-    let mut keeper = Keeper::default();
-    joined(&mut keeper, "g", 1..12);
+    let mut keeper = group_of(1..12);
     met(&mut keeper, 1..12);
     let now = view(&mut keeper, 1);
     let answers = ask(&mut keeper, 2, Request::Barrier(g(), 11));
@@ -203,8 +204,7 @@ fn one_who_goes_by_the_keeper_takes_all_others_along() {
 
 #[test]
 fn those_who_met_last_stay_known_until_all_meet_again() {
-    let mut keeper = Keeper::default();
-    joined(&mut keeper, "g", 1..4);
+    let mut keeper = group_of(1..4);
     assert_eq!(view(&mut keeper, 1).settlers, []);
     met(&mut keeper, 1..4);
     let settlers = |view: &View| -> Vec<(Tid, bool)> {
@@ -239,8 +239,7 @@ fn those_who_met_last_stay_known_until_all_meet_again() {
 
 #[test]
 fn few_meet_by_themselves_if_they_are_on_one_host() {
-    let mut keeper = Keeper::default();
-    joined(&mut keeper, "g", 1..3);
+    let mut keeper = group_of(1..3);
     assert!(!view(&mut keeper, 1).barriers, "they have not met");
     met(&mut keeper, 1..3);
     assert!(view(&mut keeper, 1).barriers);
