@@ -62,6 +62,15 @@ static void verify_once(const void *data, long size, int seed)
 /* Something that is done so many times with the size, or whatever else x is. */
 typedef void (*act)(long x, long times);
 
+/* Sends data there and back, and ends the program if others come. */
+static void check_round_trip(act there_and_back, long size, char *out, char *in)
+{
+    fill(out, size, 3);
+    memset(in, 0, size);
+    there_and_back(size, 1);
+    verify(in, size, 3);
+}
+
 /* Of so many batches the median counts, so that what interrupts one of them does not. */
 #define BATCHES 9
 

@@ -58,20 +58,12 @@ static void echo(void)
     }
 }
 
-static void check_there_and_back(long size)
-{
-    fill(out, size, 3);
-    memset(in, 0, size);
-    there_and_back(size, 1);
-    verify(in, size, 3);
-}
-
 static void pingpong(char **x)
 {
     if (rank == 1) echo();
     if (rank != 0) return;
     for (; *x; x++) {
-        check_there_and_back(atol(*x));
+        check_round_trip(there_and_back, atol(*x), out, in);
         report(atol(*x), timed(there_and_back, atol(*x), seconds) / 2);
     }
     order(0, 0);

@@ -146,12 +146,28 @@ static void lead(long x, long times)
     act_together(x, times);
 }
 
-static void be_member(int parent)
+/* The parent's half of an introduction: each task learns of all. */
+static void spawn_and_introduce(void)
 {
-    long x, times;
+    spawn_tasks(count, tids);
+    begin(PvmDataDefault);
+    MUST(pvm_pkint(&count, 1, 1));
+    MUST(pvm_pkint(tids, count, 1));
+    MUST(pvm_mcast(tids, count, PARTNER));
+}
+
+/* A task's half. */
+static void meet_others(int parent)
+{
     MUST(pvm_recv(parent, PARTNER));
     MUST(pvm_upkint(&count, 1, 1));
     MUST(pvm_upkint(tids, count, 1));
+}
+
+static void be_member(int parent)
+{
+    long x, times;
+    meet_others(parent);
     instance = MUST(pvm_joingroup(GROUP));
     out = memory(VALUES * 8);
     in = memory(VALUES * 8);
@@ -183,11 +199,7 @@ static void group(const char *what, char **x)
     }
     count = atoi(*x);
     if (count > MOST_TASKS) fail("so many members are too many");
-    spawn_tasks(count, tids);
-    begin(PvmDataDefault);
-    MUST(pvm_pkint(&count, 1, 1));
-    MUST(pvm_pkint(tids, count, 1));
-    MUST(pvm_mcast(tids, count, PARTNER));
+    spawn_and_introduce();
     MUST(pvm_recv(-1, DONE));
     MUST(pvm_upkdouble(&took, 1, 1));
     report(count, took);
@@ -229,9 +241,7 @@ static void play_until_stopped(int other)
 static void play(int parent)
 {
     int me = pvm_mytid(), place;
-    MUST(pvm_recv(parent, PARTNER));
-    MUST(pvm_upkint(&count, 1, 1));
-    MUST(pvm_upkint(tids, count, 1));
+    meet_others(parent);
     for (place = 0; tids[place] != me; place++);
     empty_message(parent, ANSWER);
     MUST(pvm_recv(parent, ORDER));
@@ -247,11 +257,7 @@ static void crowd(char **x)
     }
     double took, rate = 0;
     count = atoi(*x);
-    spawn_tasks(count, tids);
-    begin(PvmDataDefault);
-    MUST(pvm_pkint(&count, 1, 1));
-    MUST(pvm_pkint(tids, count, 1));
-    MUST(pvm_mcast(tids, count, PARTNER));
+    spawn_and_introduce();
     for (int n = 0; n < count; n++) MUST(pvm_recv(-1, ANSWER));
     order_all(tids, count, 0, 0);
     for (int n = 0; n < count / 2; n++) {

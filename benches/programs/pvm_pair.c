@@ -55,14 +55,6 @@ static void echo(void)
     }
 }
 
-static void check_there_and_back(long size)
-{
-    fill(out, size, 3);
-    memset(in, 0, size);
-    there_and_back(size, 1);
-    verify(in, size, 3);
-}
-
 /* Many messages one way, then one back. */
 
 #define FLOOD 64
@@ -127,7 +119,7 @@ static void measure_pair(const char *what, char **x, int report_to)
         } else if (!strcmp(what, "empty-polls")) {
             tell(report_to, size, timed(poll_in_vain, size, seconds));
         } else {
-            check_there_and_back(size);
+            check_round_trip(there_and_back, size, out, in);
             tell(report_to, size, timed(there_and_back, size, seconds) / 2);
         }
     }

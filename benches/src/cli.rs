@@ -2,8 +2,8 @@
 
 use crate::coscheduling;
 use crate::dasic;
-use crate::lab::{Lab, Programs};
-use crate::live;
+use crate::lab::{Lab, Programs, Trial};
+use crate::live::{self, page::Shown};
 use crate::owner;
 use crate::part::{Effort, Part, Session};
 use crate::parts;
@@ -136,26 +136,27 @@ pub fn run(cli: &Cli, programs: Programs) -> Result<()> {
     let (lent, words) = take(words, dasic::is_chosen);
     let (held, words) = take(words, owner::is_chosen);
     let (placed, words) = take(words, policies::is_chosen);
+    let run = Run { cli, ours: &ours, programs, folder: &folder, machine: &machine };
     if !shared.is_empty() {
-        share(&ours, &shared, cli, &folder)?;
+        run.share(&shared)?;
     }
     if !lived.is_empty() {
-        compare(&ours, programs, &lived, cli, &folder, &machine)?;
+        run.compare(&lived)?;
     }
     if !grown.is_empty() {
-        grow(&ours, programs, &grown, cli, &folder)?;
+        run.grow(&grown)?;
     }
     if !placed.is_empty() {
-        place(&ours, programs, &placed, cli, &folder, &machine)?;
+        run.place(&placed)?;
     }
     if !queued.is_empty() {
-        wait(&ours, programs, cli, &folder)?;
+        run.wait()?;
     }
     if !lent.is_empty() {
-        lend(&ours, programs, cli, &folder, &machine)?;
+        run.lend()?;
     }
     if !held.is_empty() {
-        give_back(&ours, programs, cli, &folder, &machine)?;
+        run.give_back()?;
     }
     if words.is_empty() && !cli.parts.is_empty() {
         return Ok(());
@@ -204,107 +205,108 @@ fn session(runs: usize, effort: Effort) -> Result<Session> {
     Ok(Session { effort, progress, interrupted })
 }
 
-/// Measures in as many rounds as the command line says, else in `few` with `--quick` and in `usual` without. What was found, and the rounds.
-fn in_rounds<T>(
-    cli: &Cli,
-    (few, usual): (usize, usize),
-    measure: impl FnOnce((usize, bool), &Session) -> Result<T>,
-) -> Result<(T, usize)> {
-    let rounds = cli.rounds.map_or(if cli.quick { few } else { usual }, usize::from);
-    let session = session(0, cli.effort())?;
-    let found = measure((rounds, cli.quick), &session);
-    session.progress.finish_and_clear();
-    Ok((found?, rounds))
+/// What was asked for, for measurements that are no comparison side by side.
+struct Run<'r> {
+    cli: &'r Cli,
+    ours: &'r Installation,
+    programs: Programs<'r>,
+    folder: &'r Path,
+    machine: &'r Computer,
 }
 
-/// Measures and shows programs that share hosts.
-fn share(ours: &Installation, words: &[String], cli: &Cli, folder: &Path) -> Result<()> {
-    let (shared, _) =
-        in_rounds(cli, (1, 1), |rounds, session| coscheduling::measure(ours, words, rounds, session))?;
-    publish(shared.report(), cli, folder)?;
-    keep(folder, coscheduling::NAME, &shared)
-}
-
-/// Measures and shows what many hosts cost.
-fn grow(ours: &Installation, programs: Programs, words: &[String], cli: &Cli, folder: &Path) -> Result<()> {
-    let (growth, _) = in_rounds(cli, (1, scale::ROUNDS), |rounds, session| {
-        scale::measure(ours, programs.scale, words, rounds, session)
-    })?;
-    publish(growth.report(), cli, folder)?;
-    growth.failures().for_each(|failure| println!("{failure}"));
-    keep(folder, scale::NAME, &growth)?;
-    ensure_all(growth.failures().next().is_none())
-}
-
-/// Measures and shows what many waiting jobs cost.
-fn wait(ours: &Installation, programs: Programs, cli: &Cli, folder: &Path) -> Result<()> {
-    let (growth, _) = in_rounds(cli, (1, waiting::ROUNDS), |rounds, session| {
-        waiting::measure(ours, programs.jobs, rounds, session)
-    })?;
-    publish(growth.report(), cli, folder)?;
-    keep(folder, waiting::NAME, &growth)
-}
-
-/// Measures and shows placement policies.
-fn place(
-    ours: &Installation,
-    programs: Programs,
-    words: &[String],
-    cli: &Cli,
-    folder: &Path,
-    machine: &Computer,
-) -> Result<()> {
-    let (found, rounds) = in_rounds(cli, (1, policies::ROUNDS), |rounds, session| {
-        policies::measure(ours, programs, words, rounds, session)
-    })?;
-    for compared in &found {
-        publish(compared.report(), cli, folder)?;
+impl Run<'_> {
+    /// Measures in as many rounds as the command line says, else in `few` with `--quick` and in `usual` without. What was found, and the rounds.
+    fn in_rounds<T>(
+        &self,
+        (few, usual): (usize, usize),
+        measure: impl FnOnce(Trial) -> Result<T>,
+    ) -> Result<(T, usize)> {
+        let Self { cli, ours, programs, .. } = *self;
+        let rounds = cli.rounds.map_or(if cli.quick { few } else { usual }, usize::from);
+        let session = session(0, cli.effort())?;
+        let found = measure(Trial { ours, programs, rounds, quick: cli.quick, session: &session });
+        session.progress.finish_and_clear();
+        Ok((found?, rounds))
     }
-    keep(folder, policies::NAME, &found)?;
-    if cli.documentation.docs {
+
+    fn publish(&self, report: Report) -> Result<()> {
+        publish(report, self.cli, self.folder)
+    }
+
+    /// Writes the documentation's data and pictures if the command line asks for them, and says what is up to date then.
+    fn document(&self, shown: &[Shown], rounds: usize, what: &str) -> Result<()> {
+        if self.cli.documentation.docs {
+            live::page::write(workspace(), shown, self.machine, rounds)?;
+            println!("{what} up to date");
+        }
+        Ok(())
+    }
+
+    /// Measures and shows programs that share hosts.
+    fn share(&self, words: &[String]) -> Result<()> {
+        let (shared, _) = self.in_rounds((1, 1), |trial| coscheduling::measure(trial, words))?;
+        self.publish(shared.report())?;
+        keep(self.folder, coscheduling::NAME, &shared)
+    }
+
+    /// Measures and shows what many hosts cost.
+    fn grow(&self, words: &[String]) -> Result<()> {
+        let (growth, _) = self.in_rounds((1, scale::ROUNDS), |trial| scale::measure(trial, words))?;
+        self.publish(growth.report())?;
+        growth.failures().for_each(|failure| println!("{failure}"));
+        keep(self.folder, scale::NAME, &growth)?;
+        ensure_all(growth.failures().next().is_none())
+    }
+
+    /// Measures and shows what many waiting jobs cost.
+    fn wait(&self) -> Result<()> {
+        let (growth, _) = self.in_rounds((1, waiting::ROUNDS), waiting::measure)?;
+        self.publish(growth.report())?;
+        keep(self.folder, waiting::NAME, &growth)
+    }
+
+    /// Measures and shows placement policies.
+    fn place(&self, words: &[String]) -> Result<()> {
+        let (found, rounds) =
+            self.in_rounds((1, policies::ROUNDS), |trial| policies::measure(trial, words))?;
+        for compared in &found {
+            self.publish(compared.report())?;
+        }
+        keep(self.folder, policies::NAME, &found)?;
         let shown: Vec<_> = found.iter().filter_map(policies::Compared::shown).collect();
-        live::page::write(workspace(), &shown, machine, rounds)?;
-        println!("the pages with placement policies are up to date");
+        self.document(&shown, rounds, "the pages with placement policies are")
     }
-    Ok(())
-}
 
-/// Measures and shows teams on workstations that owners lend.
-fn lend(ours: &Installation, programs: Programs, cli: &Cli, folder: &Path, machine: &Computer) -> Result<()> {
-    let (shared, rounds) = in_rounds(cli, (1, dasic::ROUNDS), |rounds, session| {
-        dasic::measure(ours, programs.dasic, rounds, session)
-    })?;
-    let shared = shared.context("not to be measured here")?;
-    publish(shared.report(), cli, folder)?;
-    keep(folder, dasic::NAME, &shared)?;
-    if cli.documentation.docs {
-        live::page::write(workspace(), &shared.shown(), machine, rounds)?;
-        if let Some(lanes) = shared.picture() {
+    /// Measures and shows teams on workstations that owners lend.
+    fn lend(&self) -> Result<()> {
+        let (shared, rounds) = self.in_rounds((1, dasic::ROUNDS), dasic::measure)?;
+        let shared = shared.context("not to be measured here")?;
+        self.publish(shared.report())?;
+        keep(self.folder, dasic::NAME, &shared)?;
+        if let Some(lanes) = shared.picture().filter(|_| self.cli.documentation.docs) {
             fs::write(workspace().join(dasic::PICTURE), lanes.svg()?)?;
         }
-        println!("docs/coscheduling.md is up to date");
+        self.document(&shared.shown(), rounds, "docs/coscheduling.md is")
     }
-    Ok(())
-}
 
-/// Measures and shows what an owner's program loses.
-fn give_back(
-    ours: &Installation,
-    programs: Programs,
-    cli: &Cli,
-    folder: &Path,
-    machine: &Computer,
-) -> Result<()> {
-    let (loss, rounds) = in_rounds(cli, (1, owner::ROUNDS), |rounds, session| {
-        owner::measure(ours, programs.pulling, rounds, session)
-    })?;
-    publish(loss.report(), cli, folder)?;
-    keep(folder, owner::NAME, &loss)?;
-    if cli.documentation.docs {
-        live::page::write(workspace(), &[loss.shown()], machine, rounds)?;
-        println!("docs/coscheduling.md is up to date");
+    /// Measures and shows what an owner's program loses.
+    fn give_back(&self) -> Result<()> {
+        let (loss, rounds) = self.in_rounds((1, owner::ROUNDS), owner::measure)?;
+        self.publish(loss.report())?;
+        keep(self.folder, owner::NAME, &loss)?;
+        self.document(&[loss.shown()], rounds, "docs/coscheduling.md is")
     }
-    Ok(())
+
+    /// Measures daemons and compares them with the simulator.
+    fn compare(&self, words: &[String]) -> Result<()> {
+        let (found, rounds) = self.in_rounds((2, 5), |trial| live::measure(trial, words))?;
+        for (report, sentence) in found.reports() {
+            self.publish(report)?;
+            println!("{sentence}\n");
+        }
+        keep(self.folder, live::NAME, &found)?;
+        self.document(&found.shown(), rounds, "docs/simulated-and-live.md is")
+    }
 }
 
 /// Prints the tables; writes them and the plots into files.
@@ -322,29 +324,6 @@ fn keep(folder: &Path, name: &str, found: &impl Serialize) -> Result<()> {
     let path = folder.join(name).with_extension("json");
     fs::write(&path, serde_json::to_string_pretty(found)?).with_context(|| path.display().to_string())?;
     println!("JSON, CSV and SVG files: {}", folder.display());
-    Ok(())
-}
-
-/// Measures daemons and compares them with the simulator.
-fn compare(
-    ours: &Installation,
-    programs: Programs,
-    words: &[String],
-    cli: &Cli,
-    folder: &Path,
-    machine: &Computer,
-) -> Result<()> {
-    let (found, rounds) =
-        in_rounds(cli, (2, 5), |rounds, session| live::measure(ours, programs, words, rounds, session))?;
-    for (report, sentence) in found.reports() {
-        publish(report, cli, folder)?;
-        println!("{sentence}\n");
-    }
-    keep(folder, live::NAME, &found)?;
-    if cli.documentation.docs {
-        live::page::write(workspace(), &found.shown(), machine, rounds)?;
-        println!("docs/simulated-and-live.md is up to date");
-    }
     Ok(())
 }
 

@@ -1,10 +1,10 @@
 //! All contenders, ready to be run: a virtual machine of each PVM, compiled programs, Open MPI.
 
 use crate::hyperqueue::HyperQueue;
-use crate::part::Ask;
+use crate::part::{Ask, Session};
 use crate::remote::Remote;
 use crate::uneven::Uneven;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use pvm_tests::machine::{Machine, Plan};
 use pvm_tests::{Installation, Network, peers};
 use std::ffi::OsStr;
@@ -31,11 +31,26 @@ pub struct Lab {
     /// The program for our Rust interface.
     rust: PathBuf,
     /// The program that submits jobs.
-    jobs: PathBuf,
+    pub jobs: PathBuf,
     /// The program whose task moves.
-    moves: PathBuf,
+    pub moves: PathBuf,
     /// Where the compiled programs are.
     folder: TempDir,
+}
+
+/// A measurement that is no comparison side by side.
+#[derive(Clone, Copy, Debug)]
+pub struct Trial<'t> {
+    /// The installation that is measured.
+    pub ours: &'t Installation,
+    /// The measured programs.
+    pub programs: Programs<'t>,
+    /// How often everything is run.
+    pub rounds: usize,
+    /// Whether less is measured.
+    pub quick: bool,
+    /// The run of the benchmark.
+    pub session: &'t Session,
 }
 
 /// Measured programs in Rust.
@@ -219,21 +234,6 @@ impl Lab {
     pub fn mpi(&self) -> Option<Mpi<'_>> {
         self.has_mpi.then_some(Mpi { folder: self.folder.path() })
     }
-
-    /// The program that submits jobs.
-    pub fn jobs(&self) -> &Path {
-        &self.jobs
-    }
-
-    /// The program whose task moves.
-    pub fn moves(&self) -> &Path {
-        &self.moves
-    }
-
-    /// The folder of the programs that need no PVM.
-    pub fn folder(&self) -> &Path {
-        self.folder.path()
-    }
 }
 
 impl Mpi<'_> {
@@ -282,9 +282,7 @@ impl Side {
     ) -> Result<Self> {
         fs::create_dir(folder)?;
         for cast in Cast::ALL {
-            let mut command = Command::new("cc");
-            command.arg("-I").arg(installation.include()).arg("-L").arg(installation.library());
-            compile(command, &cast.program("pvm"), folder)?;
+            compile_with(installation, &cast.program("pvm"), folder)?;
         }
         // P as it is without a setting, since the machines of tests have another; and room for the largest batch.
         let target = 4 * thread::available_parallelism()?.get();
@@ -359,12 +357,31 @@ pub(crate) fn words(xs: &[u64]) -> impl Iterator<Item = String> {
     xs.iter().map(u64::to_string)
 }
 
+/// Starts a daemon.
+pub(crate) fn start(plan: Plan) -> Result<Machine> {
+    plan.try_start().map_err(|failure| anyhow!("the daemon does not start: {failure:?}"))
+}
+
+/// Starts a daemon, and waits until its machine has this number of hosts.
+pub(crate) fn start_hosts(plan: Plan, hosts: usize) -> Result<Machine> {
+    let machine = start(plan)?;
+    machine.console_with_hosts(hosts).quit();
+    Ok(machine)
+}
+
 fn is_there(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok()
 }
 
+/// Compiles a measured program of PVM into the folder.
+pub(crate) fn compile_with(installation: &Installation, name: &str, folder: &Path) -> Result<()> {
+    let mut compiler = Command::new("cc");
+    compiler.arg("-I").arg(installation.include()).arg("-L").arg(installation.library());
+    compile(compiler, name, folder)
+}
+
 /// Compiles the measured program of this name into the folder.
-pub(crate) fn compile(mut compiler: Command, name: &str, folder: &Path) -> Result<()> {
+fn compile(mut compiler: Command, name: &str, folder: &Path) -> Result<()> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("programs/{name}.c"));
     compiler
         .args(["-std=gnu99", "-O2", "-Wall", "-Wextra", "-Werror", "-o"])

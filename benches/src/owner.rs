@@ -1,10 +1,10 @@
 //! What a program of the owner loses that begins when the owner comes back to a host full of tasks.
 
 use crate::compute;
+use crate::lab::{self, Trial};
 use crate::live::page::Shown;
-use crate::part::Session;
 use crate::stats::Summary;
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, ensure};
 use pvm_sim::report::{Report, Table, number};
 use pvm_tests::Installation;
 use pvm_tests::machine::{Machine, Plan};
@@ -62,12 +62,8 @@ pub fn is_chosen(words: &[String]) -> bool {
 }
 
 /// Measures.
-pub fn measure(
-    ours: &Installation,
-    task: &Path,
-    (rounds, quick): (usize, bool),
-    session: &Session,
-) -> Result<Loss> {
+pub fn measure(trial: Trial) -> Result<Loss> {
+    let Trial { ours, programs, rounds, quick, session } = trial;
     let steps = if quick { FEW_STEPS } else { STEPS };
     let mut runs = ALL.map(|beside| (beside, Vec::new())).to_vec();
     session.progress.set_length((ALL.len() * rounds) as u64);
@@ -76,7 +72,7 @@ pub fn measure(
             // Each round begins with another one.
             let (beside, seconds) = &mut runs[(turn + round) % ALL.len()];
             session.progress.set_message(format!("{NAME}: {}", beside.name()));
-            seconds.push(run(ours, task, *beside, steps)?);
+            seconds.push(run(ours, programs.pulling, *beside, steps)?);
             session.step()?;
         }
     }
@@ -105,7 +101,7 @@ fn run(ours: &Installation, task: &Path, beside: Beside, steps: u64) -> Result<f
 /// A host with a task that computes for each processor.
 fn full(ours: &Installation, task: &Path, held: &str) -> Result<Machine> {
     let plan = Plan::of(ours).name("h1").hostfile(&format!("h1 held={held} ep=@PATH@\n"));
-    let machine = plan.try_start().map_err(|failure| anyhow!("the daemon does not start: {failure:?}"))?;
+    let machine = lab::start(plan)?;
     let count = thread::available_parallelism()?.get();
     let mut console = machine.console();
     let spawned = console.spawn(&format!("-{count} {} compute", task.display()));
@@ -143,12 +139,10 @@ impl Loss {
             title: "A program of the owner, who is back",
             unit: "as the column says",
             command: "cargo bench -p benches -- owner --docs",
-            spread: None,
             columns: COLUMNS.map(str::to_owned).to_vec(),
             rows: self.rows(),
-            ratios: Vec::new(),
             note: "A thread on each processor.".into(),
-            plots: Vec::new(),
+            ..Shown::default()
         }
     }
 

@@ -36,6 +36,25 @@ pub struct Part<'l> {
     pub contenders: Vec<Contender<'l>>,
 }
 
+impl<'l> Part<'l> {
+    /// A measurement for these sizes, all of them by one program.
+    pub fn new(
+        name: &'static str,
+        title: &'static str,
+        unit: Unit,
+        xs: &[u64],
+        contenders: Vec<Contender<'l>>,
+    ) -> Self {
+        Self { name, title, unit, axis: Axis::Size, xs: xs.to_vec(), separately: false, contenders }
+    }
+
+    /// The same for numbers of tasks, each by a program of its own.
+    #[must_use]
+    pub fn over_tasks(self) -> Self {
+        Self { axis: Axis::Tasks, separately: true, ..self }
+    }
+}
+
 /// The unit of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {

@@ -2,7 +2,7 @@
 
 use crate::part::{Kind, Outcome, Part};
 use crate::stats::Summary;
-use pvm_sim::report::{Bars, Plot, Point, Report, Series, Table, number};
+use pvm_sim::report::{Plot, Report, Series, Table, number};
 use serde::Serialize;
 use std::fs;
 use std::process::Command;
@@ -131,19 +131,14 @@ impl Found {
     fn plot(&self) -> Plot {
         let series = self.names.iter().map(|(name, _)| Series {
             name: (*name).to_owned(),
-            points: self.rows.iter().filter_map(|row| Some(row.of(name)?.point(row.x))).collect(),
+            points: self
+                .rows
+                .iter()
+                .filter_map(|row| Some(row.of(name)?.summary.point(row.x as f64)))
+                .collect(),
         });
-        Plot {
-            name: self.name.to_owned(),
-            title: self.title.to_owned(),
-            x: self.axis.to_owned(),
-            y: format!("{}, {}", self.unit, self.better),
-            log_x: true,
-            log_y: true,
-            bars: Bars::Quartiles,
-            series: series.collect(),
-            marks: Vec::new(),
-        }
+        let y = format!("{}, {}", self.unit, self.better);
+        Plot::measured(self.name, self.title, (self.axis, &y), series.collect())
     }
 }
 
@@ -175,12 +170,6 @@ impl Entry {
             spread => format!("{spread:.0}"),
         };
         format!("{} ±{spread}%", number(self.summary.median))
-    }
-
-    fn point(&self, x: u64) -> Point {
-        let half = (self.summary.high - self.summary.low) / 2.0;
-        // On a logarithmic axis a bar must not reach 0.
-        Point { x: x as f64, y: self.summary.median, half: half.min(self.summary.median * 0.9) }
     }
 }
 

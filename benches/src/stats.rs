@@ -1,5 +1,6 @@
 //! From the rounds' values to one value and its spread.
 
+use pvm_sim::report::{Point, number};
 use pvm_sim::stats::quantile;
 use serde::Serialize;
 
@@ -32,6 +33,18 @@ impl Summary {
     /// Half the distance between the quartiles, as a part of the median.
     pub fn spread(&self) -> f64 {
         if self.median == 0.0 { 0.0 } else { (self.high - self.low) / 2.0 / self.median.abs() }
+    }
+
+    /// The median and the spread, as tables have them.
+    pub fn cell(&self) -> String {
+        format!("{} ±{:.0}%", number(self.median), self.spread() * 100.0)
+    }
+
+    /// The median at `x`, with half the distance between the quartiles as its bar.
+    pub fn point(&self, x: f64) -> Point {
+        let half = (self.high - self.low) / 2.0;
+        // On a logarithmic axis a bar must not reach 0.
+        Point { x, y: self.median, half: half.min(self.median * 0.9) }
     }
 }
 

@@ -2,7 +2,7 @@
 //! benchmark that shows the constant.
 
 use crate::coscheduling;
-use crate::lab::{Lab, Programs};
+use crate::lab::{Lab, Programs, Trial};
 use crate::part::{Effort, Part, Session};
 use crate::parts;
 use crate::report::{Computer, Findings, Found};
@@ -116,7 +116,8 @@ impl Tune {
     ) -> Result<()> {
         for round in 1..=self.effort().rounds {
             for (value, ours) in installed {
-                let report = alone.measure(ours, programs, words, self.quick, session)?;
+                let trial = Trial { ours, programs, rounds: 1, quick: self.quick, session };
+                let report = alone.measure(trial, words)?;
                 println!("{} = {value}, round {round}:\n{}", self.name.name, report.text());
             }
         }
@@ -142,19 +143,11 @@ impl Alone {
         }
     }
 
-    /// One round.
-    fn measure(
-        self,
-        ours: &Installation,
-        programs: Programs,
-        words: &[String],
-        quick: bool,
-        session: &Session,
-    ) -> Result<Report> {
+    fn measure(self, trial: Trial, words: &[String]) -> Result<Report> {
         Ok(match self {
-            Self::Coscheduling => coscheduling::measure(ours, words, (1, quick), session)?.report(),
-            Self::Scale => scale::measure(ours, programs.scale, words, (1, quick), session)?.report(),
-            Self::Waiting => waiting::measure(ours, programs.jobs, (1, quick), session)?.report(),
+            Self::Coscheduling => coscheduling::measure(trial, words)?.report(),
+            Self::Scale => scale::measure(trial, words)?.report(),
+            Self::Waiting => waiting::measure(trial)?.report(),
         })
     }
 }

@@ -26,9 +26,16 @@ pub mod trace;
 pub mod view;
 pub mod web;
 
+use std::time::{Duration, SystemTime};
+
 /// What happened, with all its causes, for people: without the numbers of the system's errors.
 pub fn plain(error: &anyhow::Error) -> String {
     pvm_wire::plain(format_args!("{error:#}"))
+}
+
+/// The time since 1970 by this host's clock; none if it is before.
+pub fn since_1970() -> Duration {
+    SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default()
 }
 
 #[cfg(test)]

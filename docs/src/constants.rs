@@ -1,6 +1,6 @@
 //! The tables of `docs/constants.md`: the constants that were chosen by measurement.
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use pvm_wire::tuned::{Constant, TABLE};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -13,10 +13,6 @@ const MARKS: (&str, &str) =
 
 /// The page with the tables brought up to date.
 pub fn constants(root: &Path) -> anyhow::Result<String> {
-    let page = crate::read(root, PAGE)?;
-    let missing = || format!("{PAGE} has no place for the tables");
-    let (before, rest) = page.split_once(MARKS.0).with_context(missing)?;
-    let (_, after) = rest.split_once(MARKS.1).with_context(missing)?;
     let measured = crate::measurements::places(root)?;
     let mut tables = String::new();
     for group in TABLE.chunk_by(|first, second| first.group == second.group) {
@@ -37,7 +33,7 @@ pub fn constants(root: &Path) -> anyhow::Result<String> {
             let _ = writeln!(tables, "{}", row(constant, page));
         }
     }
-    Ok(format!("{before}{}{tables}\n{}{after}", MARKS.0, MARKS.1))
+    crate::replaced(root, PAGE, MARKS, &tables)
 }
 
 fn row(constant: &Constant, page: Option<&str>) -> String {

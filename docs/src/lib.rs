@@ -42,6 +42,29 @@ pub fn read(root: &Path, path: &str) -> anyhow::Result<String> {
     std::fs::read_to_string(&path).with_context(|| path.display().to_string())
 }
 
+/// The files of a folder with this ending, in the order of their names.
+pub fn files(folder: &Path, ending: &str) -> anyhow::Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(folder).with_context(|| folder.display().to_string())?;
+    let mut files = entries.map(|entry| Ok(entry?.path())).collect::<anyhow::Result<Vec<_>>>()?;
+    files.retain(|path| path.extension().is_some_and(|extension| extension == ending));
+    files.sort();
+    Ok(files)
+}
+
+/// A page with what stands between two marks of it replaced.
+pub(crate) fn replaced(
+    root: &Path,
+    page: &str,
+    marks: (&str, &str),
+    between: &str,
+) -> anyhow::Result<String> {
+    let text = read(root, page)?;
+    let missing = || format!("{page} has no place for the tables");
+    let (before, rest) = text.split_once(marks.0).with_context(missing)?;
+    let (_, after) = rest.split_once(marks.1).with_context(missing)?;
+    Ok(format!("{before}{}{between}\n{}{after}", marks.0, marks.1))
+}
+
 /// Every manual page of the source tree at `root`.
 pub fn manual(root: &Path) -> anyhow::Result<Vec<ManualPage>> {
     let areas = source::load(root)?;

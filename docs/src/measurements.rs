@@ -3,11 +3,12 @@
 //! A page has a place for each table: a line that names it, and a line that ends it. What stands between them is written by
 //! [`pages`].
 
+use crate::files;
 use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The folder of the data.
 pub const FOLDER: &str = "docs/measurements";
@@ -116,15 +117,6 @@ fn load(root: &Path) -> anyhow::Result<BTreeMap<String, String>> {
         }
     }
     Ok(texts)
-}
-
-/// The files of a folder with this ending, in the order of their names.
-fn files(folder: &Path, ending: &str) -> anyhow::Result<Vec<PathBuf>> {
-    let entries = std::fs::read_dir(folder).with_context(|| folder.display().to_string())?;
-    let mut files = entries.map(|entry| Ok(entry?.path())).collect::<anyhow::Result<Vec<_>>>()?;
-    files.retain(|path| path.extension().is_some_and(|extension| extension == ending));
-    files.sort();
-    Ok(files)
 }
 
 /// A page with its tables; `None` if it has no place for any.

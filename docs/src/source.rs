@@ -110,10 +110,7 @@ impl Page {
 /// The files of `docs/functions`, in the order of their names.
 pub fn load(root: &Path) -> anyhow::Result<Vec<Area>> {
     let folder = root.join("docs/functions");
-    let entries = std::fs::read_dir(&folder).with_context(|| folder.display().to_string())?;
-    let mut files = entries.map(|entry| Ok(entry?.path())).collect::<anyhow::Result<Vec<_>>>()?;
-    files.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
-    files.sort();
+    let files = crate::files(&folder, "toml")?;
     ensure!(!files.is_empty(), "{}: no functions", folder.display());
     let area = |path: &std::path::PathBuf| {
         let shown = || path.display().to_string();

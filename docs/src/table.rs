@@ -3,7 +3,6 @@
 use crate::functions::{Prototypes, as_item};
 use crate::header::{self, EXTENSIONS};
 use crate::source::{Area, Page, load};
-use anyhow::Context;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -17,13 +16,9 @@ const MARKS: (&str, &str) = (
 
 /// The page with the tables brought up to date.
 pub fn compatibility(root: &Path) -> anyhow::Result<String> {
-    let page = crate::read(root, PAGE)?;
-    let missing = || format!("{PAGE} has no place for the tables");
-    let (before, rest) = page.split_once(MARKS.0).with_context(missing)?;
-    let (_, after) = rest.split_once(MARKS.1).with_context(missing)?;
     let prototypes = header::prototypes(root)?;
     let tables: String = load(root)?.iter().map(|area| table(area, &prototypes)).collect();
-    Ok(format!("{before}{}{tables}\n{}{after}", MARKS.0, MARKS.1))
+    crate::replaced(root, PAGE, MARKS, &tables)
 }
 
 fn table(area: &Area, prototypes: &Prototypes) -> String {

@@ -1,7 +1,7 @@
 //! The source of the documentation against the headers, the library, and what is generated from it.
 
 use pvm_docs::source::{Area, Page};
-use pvm_docs::{constants, header, manual, measurements, read, root, source, table};
+use pvm_docs::{constants, files, header, manual, measurements, read, root, source, table};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -221,8 +221,7 @@ fn source_paths(page: &str) -> BTreeSet<&str> {
 fn pages_name_files_of_the_source_tree_that_exist() {
     let mut pages = vec![root().join("README.md"), root().join("CONTRIBUTING.md")];
     for folder in ["docs", "docs/tutorial", "docs/guides"] {
-        let files = std::fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path());
-        pages.extend(files.filter(|path| path.extension().is_some_and(|extension| extension == "md")));
+        pages.extend(files(&root().join(folder), "md").unwrap());
     }
     let mut named = 0;
     for page in pages {

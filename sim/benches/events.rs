@@ -79,7 +79,7 @@ fn easy(nodes: usize) -> u64 {
 /// So many processes that what a host costs before its first does not count.
 fn allocate(kind: Kind, hosts: usize) -> u64 {
     let processes = (50 * hosts as u64).max(500_000);
-    allocation::simulate(&settings(), &Case::new(kind, hosts, 0.8, processes), 1).events
+    allocation::simulate(&Settings::default(), &Case::new(kind, hosts, 0.8, processes), 1).events
 }
 
 /// So many processes, each of which waits an exponential time again and again.
@@ -95,22 +95,4 @@ fn hold(processes: usize) -> u64 {
         }
     }
     EVENTS
-}
-
-fn settings() -> Settings {
-    Settings {
-        hosts: Vec::new(),
-        load: Vec::new(),
-        load_hosts: 1,
-        hosts_load: 0.8,
-        processes: 1,
-        batch: 8,
-        run: 10.0,
-        creators: 0.2,
-        delay: 0.0,
-        mtbf: 0.0,
-        repair: 60.0,
-        idle: 0.0,
-        visit: 60.0,
-    }
 }

@@ -1,4 +1,6 @@
-//! Numbers on the command line, checked before anything is simulated.
+//! Settings and their numbers on the command line, checked before anything is simulated.
+
+use std::ffi::OsString;
 
 /// No setting makes sense beyond this; times and their sums stay far from the end of what they can be.
 const MOST: f64 = 1e9;
@@ -13,6 +15,19 @@ pub fn positive(text: &str) -> Result<f64, String> {
 /// A number that may be 0.
 pub fn not_negative(text: &str) -> Result<f64, String> {
     number(text, 0.0)
+}
+
+/// The settings that these words of a command line give, which begin with an option; others are as without options.
+pub fn parse<S: clap::Args>(
+    words: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+) -> Result<S, clap::Error> {
+    let command = S::augment_args(clap::Command::new("settings").no_binary_name(true));
+    S::from_arg_matches(&command.try_get_matches_from(words)?)
+}
+
+/// The settings as without options: each of them must have a default.
+pub(crate) fn defaults<S: clap::Args>() -> S {
+    parse([""; 0]).expect("every setting has a default")
 }
 
 fn number(text: &str, least: f64) -> Result<f64, String> {

@@ -1,18 +1,13 @@
 //! The same seed gives the same bytes: on one thread and on several, and, as the sums are in the tree, on every machine,
 //! with every build and every allocator. Who changes a model on purpose puts the new sums here.
 
-use clap::{Args, Parser};
+use clap::Args;
 use pvm_sim::experiments::{Runs, allocation, batch, coallocation, dasic, epochs};
 use pvm_sim::report::Report;
-
-#[derive(Parser)]
-struct Line<S: Args> {
-    #[command(flatten)]
-    settings: S,
-}
+use pvm_sim::settings::parse;
 
 fn settings<S: Args>(line: &str) -> S {
-    Line::try_parse_from(std::iter::once("x").chain(line.split_whitespace())).expect("arguments").settings
+    parse(line.split_whitespace()).expect("arguments")
 }
 
 /// FNV-1a over the names and the contents of all files of a report.

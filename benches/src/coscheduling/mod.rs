@@ -9,8 +9,7 @@ mod report;
 pub use alone::Alone;
 pub use report::Shared;
 
-use crate::lab::compile;
-use crate::part::Session;
+use crate::lab::{self, Trial};
 use crate::program;
 use anyhow::{Context, Result, bail, ensure};
 use pvm_tests::control_groups::CpuGroup;
@@ -126,7 +125,7 @@ fn grains(quick: bool) -> &'static [u64] {
 }
 
 /// The result of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Values {
     /// Time against the time alone.
     pub slowdown: f64,
@@ -230,10 +229,7 @@ impl Hosts {
         }
         let start = |&means: &&'static str| {
             let plan = Plan::of(installation).name(ONE).variable("PVM_COSCHEDULING", means);
-            let started = plan.variable("PVM_EXPORT", EXPORTED).try_start();
-            let machine =
-                started.map_err(|failure| anyhow::anyhow!("the daemon does not start: {failure:?}"))?;
-            Ok((means, machine))
+            Ok((means, lab::start(plan.variable("PVM_EXPORT", EXPORTED))?))
         };
         let machines: Vec<(&str, Machine)> = means.iter().map(start).collect::<Result<_>>()?;
         let (folder, program) = build(installation)?;
@@ -296,9 +292,7 @@ const EXPORTED: &str = "LD_LIBRARY_PATH:PVM_TEAM";
 /// Compiles the program.
 fn build(installation: &Installation) -> Result<(TempDir, PathBuf)> {
     let folder = TempDir::with_prefix("pvm-gang-")?;
-    let mut compiler = Command::new("cc");
-    compiler.arg("-I").arg(installation.include()).arg("-L").arg(installation.library());
-    compile(compiler, "pvm_gang", folder.path())?;
+    lab::compile_with(installation, "pvm_gang", folder.path())?;
     let program = folder.path().join("pvm_gang");
     Ok((folder, program))
 }
@@ -306,11 +300,7 @@ fn build(installation: &Installation) -> Result<(TempDir, PathBuf)> {
 fn start(installation: &Installation, network: &Network, means: &str) -> Result<Machine> {
     let hosts = format!("{}\n", network.line(1, ""));
     let plan = Plan::of(installation).network(network).name(network.name(0)).hostfile(&hosts);
-    let plan = plan.variable("PVM_COSCHEDULING", means).variable("PVM_EXPORT", EXPORTED);
-    let started = plan.try_start();
-    let machine = started.map_err(|failure| anyhow::anyhow!("the daemon does not start: {failure:?}"))?;
-    machine.console_with_hosts(2).quit();
-    Ok(machine)
+    lab::start_hosts(plan.variable("PVM_COSCHEDULING", means).variable("PVM_EXPORT", EXPORTED), 2)
 }
 
 /// A line of results.
@@ -334,12 +324,8 @@ pub fn is_chosen(words: &[String]) -> bool {
 }
 
 /// Measures what the words choose.
-pub fn measure(
-    installation: &Installation,
-    words: &[String],
-    (rounds, quick): (usize, bool),
-    session: &Session,
-) -> Result<Shared> {
+pub fn measure(trial: Trial, words: &[String]) -> Result<Shared> {
+    let Trial { ours, rounds, quick, session, .. } = trial;
     let is_chosen = |name: &str| words.iter().any(|word| *word == NAME || *word == format!("{NAME}-{name}"));
     let mut all = Vec::new();
     for competition in COMPETITIONS.iter().filter(|competition| is_chosen(competition.name)) {
@@ -358,7 +344,7 @@ pub fn measure(
         alone.extend(grains(quick).iter().map(|&grain| Alone::new(grain)));
     }
     ensure!(!(all.is_empty() && alone.is_empty()), "no such part of {NAME}");
-    let Some(hosts) = Hosts::open(installation, &[TURNS, STOPS, WEIGHTS, ROWS, NO_TURNS])? else {
+    let Some(hosts) = Hosts::open(ours, &[TURNS, STOPS, WEIGHTS, ROWS, NO_TURNS])? else {
         return Ok(Shared::default());
     };
     all.retain(|runs: &Runs| hosts.has(&runs.mode));

@@ -2,7 +2,7 @@
 
 use super::{ALONE, Alone, COMPETITIONS, Competition, MODES, Mode, NAME, Runs, Values};
 use crate::stats::Summary;
-use pvm_sim::report::{Bars, Plot, Point, Report, Series, Table, number};
+use pvm_sim::report::{Plot, Point, Report, Series, Table, number};
 use serde::Serialize;
 
 /// All that was measured.
@@ -121,17 +121,9 @@ impl Shared {
                 .map(|runs| Point { x: runs.grain as f64, y: f64::from(competition.programs), half: 0.0 })
                 .collect(),
         };
-        Plot {
-            name: competition.part(),
-            title: format!("A program that shares two hosts: {}", competition.title),
-            x: "work between two exchanges, µs".to_owned(),
-            y: "time / time alone".to_owned(),
-            log_x: true,
-            log_y: true,
-            series: series.chain([fair]).collect(),
-            marks: Vec::new(),
-            bars: Bars::Quartiles,
-        }
+        let title = format!("A program that shares two hosts: {}", competition.title);
+        let axes = ("work between two exchanges, µs", "time / time alone");
+        Plot::measured(&competition.part(), &title, axes, series.chain([fair]).collect())
     }
 }
 
@@ -145,15 +137,11 @@ impl Runs {
     }
 
     fn spread(&self, get: Get) -> String {
-        self.summary(get).map_or_else(String::new, |summary| {
-            format!("{} ±{:.0}%", number(summary.median), summary.spread() * 100.0)
-        })
+        self.summary(get).map_or_else(String::new, |summary| summary.cell())
     }
 
     fn point(&self) -> Option<Point> {
-        let summary = self.summary(|values| values.slowdown)?;
-        let half = (summary.high - summary.low) / 2.0;
-        Some(Point { x: self.grain as f64, y: summary.median, half: half.min(summary.median * 0.9) })
+        Some(self.summary(|values| values.slowdown)?.point(self.grain as f64))
     }
 }
 

@@ -10,9 +10,9 @@ mod report;
 pub use record::{Change, Moved, Record, Return, TeamRecord, Turn};
 pub use report::Shared;
 
-use crate::part::Session;
+use crate::lab::{self, Trial};
 use crate::program;
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, ensure};
 use pvm_sim::experiments::dasic::{Policy, Scenario, Settings, Share, follow};
 use pvm_sim::random::Random;
 use pvm_tests::machine::{Machine, Plan};
@@ -146,12 +146,8 @@ fn predict(seconds: f64, changes: &[Change]) -> Predicted {
 }
 
 /// Measures. `None` if it cannot be measured here.
-pub fn measure(
-    ours: &Installation,
-    program: &Path,
-    (rounds, quick): (usize, bool),
-    session: &Session,
-) -> Result<Option<Shared>> {
+pub fn measure(trial: Trial) -> Result<Option<Shared>> {
+    let Trial { ours, programs, rounds, quick, session } = trial;
     let (seconds, alone) = if quick { (FEW_SECONDS, FEW_ALONE) } else { (SECONDS, ALONE) };
     let mut runs: Vec<Runs> = MODES.iter().map(|&mode| Runs { mode, rounds: Vec::new() }).collect();
     let mut predicted = Vec::new();
@@ -165,7 +161,7 @@ pub fn measure(
             let mode = runs[at].mode;
             session.progress.set_message(format!("{NAME}: {}", mode.name));
             let Some(lab) = Lab::open(ours, mode)? else { return Ok(None) };
-            let result = lab.round(program, mode, (seconds, alone), &changes);
+            let result = lab.round(programs.dasic, mode, (seconds, alone), &changes);
             runs[at].rounds.push(result.with_context(|| mode.name)?);
             session.step()?;
         }
@@ -196,9 +192,7 @@ impl Lab {
         let plan =
             Plan::of(ours).network(&network).name(&network.address(0)).hostfile(&(lines.join("\n") + "\n"));
         let plan = plan.variable("PVM_COSCHEDULING", mode.means).variable("PVM_EXPORT", "LD_LIBRARY_PATH");
-        let machine = plan.try_start();
-        let machine = machine.map_err(|failure| anyhow!("the daemon does not start: {failure:?}"))?;
-        machine.console_with_hosts(HOSTS + 1).quit();
+        let machine = lab::start_hosts(plan, HOSTS + 1)?;
         let names = (1..=HOSTS).map(|host| network.name(host)).collect();
         Ok(Some(Self { machine, names, _network: network }))
     }

@@ -57,21 +57,10 @@ impl Shared {
 
     /// As the page has them.
     pub fn shown(&self) -> Vec<Shown> {
-        let shown = |(name, title, unit): Heading,
-                     columns: Vec<String>,
-                     rows: Vec<Vec<String>>,
-                     note: String| Shown {
-            name,
-            title,
-            unit,
-            command: COMMAND,
-            spread: None,
-            columns,
-            rows,
-            ratios: Vec::new(),
-            note,
-            plots: Vec::new(),
-        };
+        let shown =
+            |(name, title, unit): Heading, columns: Vec<String>, rows: Vec<Vec<String>>, note: String| {
+                Shown { name, title, unit, command: COMMAND, columns, rows, note, ..Shown::default() }
+            };
         let rounds = format!("Rounds of {} s. {}", self.seconds, self.spread());
         vec![
             shown(SLOWDOWNS, by_grain(), self.slowdowns(), rounds),

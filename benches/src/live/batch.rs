@@ -2,7 +2,7 @@
 
 use super::quotas::{self, Quotas};
 use super::record::{Recorded, VARIABLE};
-use crate::lab::Programs;
+use crate::lab::{self, Programs};
 use crate::program;
 use crate::stats::median;
 use anyhow::{Context, Error, Result, anyhow, bail, ensure};
@@ -81,9 +81,7 @@ impl Hosts {
     }
 
     fn begin(plan: Plan<'_>, programs: Programs, workload: &Workload, folder: TempDir) -> Result<Self> {
-        let machine = plan.try_start();
-        let machine = machine.map_err(|failure| anyhow!("the daemon does not start: {failure:?}"))?;
-        machine.console_with_hosts(workload.speeds.len()).quit();
+        let machine = lab::start_hosts(plan, workload.speeds.len())?;
         Ok(Self { machine, program: programs.pulling.to_owned(), folder, quotas: None })
     }
 

@@ -1,8 +1,8 @@
 //! Daemons compared with the simulator: a table, a plot, and a table of the documentation.
 
 use super::page::Shown;
-use crate::stats::Summary;
-use pvm_sim::report::{Bars, Plot, Point as PlotPoint, Report, Series, Table, number};
+use crate::stats::{Summary, median};
+use pvm_sim::report::{Plot, Report, Series, Table, number};
 use serde::Serialize;
 
 /// Values of one kind, live and simulated.
@@ -45,6 +45,18 @@ pub struct Point {
 const APART: f64 = 0.2;
 
 impl Point {
+    /// Of a curve, at `x`: what was measured, and what the simulator makes of these costs and of changed ones.
+    pub fn new<C>(
+        (curve, x): (&'static str, f64),
+        live: Vec<f64>,
+        simulate: impl Fn(&C) -> Vec<f64>,
+        costs: &C,
+        changed: &[C],
+    ) -> Self {
+        let changed = changed.iter().map(|costs| median(&simulate(costs))).collect();
+        Self { curve, x, live, simulated: simulate(costs), changed }
+    }
+
     fn summaries(&self) -> Option<(Summary, Summary)> {
         Some((Summary::of(&self.live)?, Summary::of(&self.simulated)?))
     }
@@ -135,7 +147,7 @@ impl Comparison {
                 .points
                 .iter()
                 .filter(|point| point.curve == curve)
-                .filter_map(|p| place(p.x, side(p)))
+                .filter_map(|p| Some(Summary::of(side(p))?.point(p.x)))
                 .collect(),
         };
         let both = |&curve: &&str| {
@@ -144,28 +156,12 @@ impl Comparison {
                 series((curve, |point| &point.simulated), "simulated"),
             ]
         };
-        Plot {
-            name: self.name.to_owned(),
-            title: self.title.to_owned(),
-            x: self.x.to_owned(),
-            y: self.unit.to_owned(),
-            log_x: true,
-            log_y: true,
-            bars: Bars::Quartiles,
-            series: curves.iter().flat_map(both).collect(),
-            marks: Vec::new(),
-        }
+        Plot::measured(self.name, self.title, (self.x, self.unit), curves.iter().flat_map(both).collect())
     }
 }
 
 fn quartiles(of: &Summary) -> String {
     format!("{} to {}", number(of.low), number(of.high))
-}
-
-fn place(x: f64, values: &[f64]) -> Option<PlotPoint> {
-    let summary = Summary::of(values)?;
-    let half = (summary.high - summary.low) / 2.0;
-    Some(PlotPoint { x, y: summary.median, half: half.min(summary.median * 0.9) })
 }
 
 #[cfg(test)]

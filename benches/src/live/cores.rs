@@ -3,14 +3,12 @@
 //! The simulator has the model of Linux's scheduler (`sim/src/kernel`). A team has two tasks, which exchange messages by shared memory.
 
 use super::comparison::{Comparison, Point};
-use super::teams::{FEW_GRAINS, GRAINS, LEAST, TRIES, TURN};
+use super::teams::{FEW_GRAINS, GRAINS, LEAST, TRIES, TURN, slowdowns};
 use crate::coscheduling::{Hosts, Mode, NO_TURNS, TURNS, Values, parse};
-use crate::part::Session;
+use crate::lab::Trial;
 use crate::stats::median;
 use anyhow::{Context, Result, ensure};
-use pvm_sim::experiments::Runs;
-use pvm_sim::experiments::epochs::{Case, Policy, Settings, simulate};
-use pvm_tests::Installation;
+use pvm_sim::experiments::epochs::{Case, Policy, Settings};
 
 /// The word by which it is chosen.
 pub const NAME: &str = "live-cores";
@@ -22,9 +20,6 @@ const PROCESSORS: u32 = 2;
 const SECONDS: f64 = 1.0;
 /// Simulated seconds of a run.
 const SIMULATED_SECONDS: f64 = 2.0;
-/// Runs for one value. Which tasks share a processor at first is chance: the mean rate counts, as the live one does over the
-/// starts of the rounds.
-const SEEDS: u64 = 9;
 
 /// Which teams share the host, and how: the policy of the live host, and that of the simulator's.
 #[derive(Clone, Copy, Debug)]
@@ -107,34 +102,23 @@ impl Costs {
             processors: Some(PROCESSORS),
             tasks: Some(PROCESSORS),
             tick: self.tick / 1e3,
-            base: None,
             wake: Some(self.wake / 1e3),
             jobs,
-            grain: Vec::new(),
             variation: 0.0,
             latency: 0.0,
-            daemon: 0.0,
-            interrupt: 0.0,
             switch: self.switch / 1e3,
             slice: TURN,
             turn: Some(TURN),
             spin: self.spin,
             time: SIMULATED_SECONDS,
-            idle: 0.0,
-            visit: 1.0,
+            ..Settings::default()
         }
     }
 
     /// The slowdown as it is measured live, `rounds` times.
     fn slowdowns(&self, way: &Way, grain: u64, rounds: u64) -> Vec<f64> {
         let case = Case { policy: way.policy, grain: (grain as f64 + self.task) / 1e3 };
-        let alone = simulate(&self.settings(1), case, 1).steps as f64;
-        let settings = self.settings(way.teams);
-        let runs = Runs::quiet(1, SEEDS * rounds);
-        let steps = runs.all(&[case], |&case, seed| simulate(&settings, case, seed).steps).concat();
-        let mean = |steps: &[u64]| steps.iter().sum::<u64>() as f64 / steps.len() as f64;
-        let teams = f64::from(way.teams);
-        steps.chunks(SEEDS as usize).map(|steps| alone / (mean(steps) / teams).max(1.0)).collect()
+        slowdowns(case, (way.teams, rounds), |teams| self.settings(teams))
     }
 
     /// The same costs, of an exchange as it is while one team runs alone with this grain.
@@ -173,11 +157,8 @@ const CHANGES: [&str; 5] =
     ["no switch cost", "waits block at once", "exchange of this grain", "half ticks", "double ticks"];
 
 /// Slowdowns.
-pub fn measure(
-    ours: &Installation,
-    (rounds, quick): (usize, bool),
-    session: &Session,
-) -> Result<Vec<Comparison>> {
+pub fn measure(trial: Trial) -> Result<Vec<Comparison>> {
+    let Trial { ours, rounds, quick, session, .. } = trial;
     let Some(hosts) = Hosts::of_one(ours, &[TURNS, NO_TURNS], PROCESSORS as usize)? else {
         return Ok(Vec::new());
     };
@@ -231,15 +212,7 @@ mod tests {
 
     #[test]
     fn the_exchange_of_a_grain() {
-        let values = Values {
-            slowdown: 2.0,
-            share: 0.5,
-            others_slowdown: 0.0,
-            others_share: 0.0,
-            daemons_share: 0.0,
-            switches: 0.0,
-            rate: 1e4,
-        };
+        let values = Values { slowdown: 2.0, share: 0.5, rate: 1e4, ..Values::default() };
         assert!((COSTS.of_grain(90, &[values]).task - 10.0).abs() < 1e-9);
     }
 }

@@ -3,8 +3,7 @@
 use super::page::Shown;
 use super::trace::{Trace, compare};
 use crate::jobs::Seen;
-use crate::lab::Programs;
-use crate::part::Session;
+use crate::lab::{self, Programs, Trial};
 use crate::program;
 use anyhow::{Context, Result, anyhow, ensure};
 use pvm_sched::queues::{Limits, Queue};
@@ -56,12 +55,8 @@ const LOAD: f64 = 0.8;
 type Workload = (&'static str, &'static str, Vec<Order>);
 
 /// The workloads, each on daemons and simulated.
-pub fn measure(
-    ours: &Installation,
-    programs: Programs,
-    (rounds, quick): (usize, bool),
-    session: &Session,
-) -> Result<Vec<Trace>> {
+pub fn measure(trial: Trial) -> Result<Vec<Trace>> {
+    let Trial { ours, programs, rounds, quick, session } = trial;
     let length = if quick { SHORT_LENGTH } else { LENGTH };
     let workloads = workloads(length, if quick { FEW_JOBS } else { JOBS })?;
     let rounds = rounds.min(if quick { 1 } else { ROUNDS_MAX });
@@ -116,9 +111,8 @@ fn live(ours: &Installation, programs: Programs, orders: &[Order], length: u64) 
     let line = |host| format!("h{host} sp=1000 slots={SLOTS}\n");
     let hosts: String = (1..=HOSTS).map(line).collect();
     let plan = Plan::of(ours).name("h1").hostfile(&format!("* via=local ep=@PATH@\n{hosts}"));
-    let machine = plan.variable("PVM_QUEUES", &queues).variable("PVM_STATE", folder.path()).try_start();
-    let machine = machine.map_err(|failure| anyhow!("the daemon does not start: {failure:?}"))?;
-    machine.console_with_hosts(HOSTS).quit();
+    let plan = plan.variable("PVM_QUEUES", &queues).variable("PVM_STATE", folder.path());
+    let machine = lab::start_hosts(plan, HOSTS)?;
     let mut command = machine.command(programs.jobs);
     command.arg("trace").args([folder.path(), Path::new(&jobs)]);
     let printed = program::output(&mut command, LIMIT)?;
@@ -146,14 +140,13 @@ pub fn shown(traces: &[Trace]) -> Shown {
     Shown {
         name: NAME,
         title: "Jobs on four hosts of eight slots",
-        unit: "",
         command: "cargo bench -p benches -- live-jobs --docs",
         spread: Some("A row for each round".to_owned()),
         columns: table.head,
         rows: table.rows.iter().map(|row| row.iter().map(ToString::to_string).collect()).collect(),
         ratios: vec![["live, s", "simulated, s"]],
-        note: String::new(),
         plots: traces.iter().map(Trace::plot).collect(),
+        ..Shown::default()
     }
 }
 

@@ -16,14 +16,12 @@ pub mod record;
 pub mod teams;
 pub mod trace;
 
-use crate::lab::Programs;
-use crate::part::Session;
+use crate::lab::Trial;
 use anyhow::{Result, ensure};
 use coallocation::Curves;
 use comparison::Comparison;
 use page::Shown;
 use pvm_sim::report::Report;
-use pvm_tests::Installation;
 use serde::Serialize;
 use trace::Trace;
 
@@ -66,36 +64,33 @@ impl Found {
     }
 }
 
+/// Comparisons of values: the word by which each is chosen, and what measures it.
+const COMPARISONS: [(&str, Compare); 4] = [
+    (pulling::NAME, pulling::measure),
+    (policies::NAME, policies::measure),
+    (teams::NAME, teams::measure),
+    (cores::NAME, cores::measure),
+];
+
+type Compare = fn(Trial) -> Result<Vec<Comparison>>;
+
 /// Measures what the words choose.
-pub fn measure(
-    ours: &Installation,
-    programs: Programs,
-    words: &[String],
-    (rounds, quick): (usize, bool),
-    session: &Session,
-) -> Result<Found> {
+pub fn measure(trial: Trial, words: &[String]) -> Result<Found> {
     let is_chosen = |name: &str| words.iter().any(|word| word == NAME || word == name);
     let mut all = Found::default();
-    if is_chosen(pulling::NAME) {
-        all.comparisons.extend(pulling::measure(ours, programs, (rounds, quick), session)?);
-    }
-    if is_chosen(policies::NAME) {
-        all.comparisons.extend(policies::measure(ours, programs, (rounds, quick), session)?);
-    }
-    if is_chosen(teams::NAME) {
-        all.comparisons.extend(teams::measure(ours, (rounds, quick), session)?);
-    }
-    if is_chosen(cores::NAME) {
-        all.comparisons.extend(cores::measure(ours, (rounds, quick), session)?);
+    for (name, compare) in COMPARISONS {
+        if is_chosen(name) {
+            all.comparisons.extend(compare(trial)?);
+        }
     }
     if is_chosen(jobs::NAME) {
-        all.traces.extend(jobs::measure(ours, programs, (rounds, quick), session)?);
+        all.traces.extend(jobs::measure(trial)?);
     }
     if is_chosen(coallocation::NAME) {
-        all.curves.extend(coallocation::measure(ours, programs, (rounds, quick), session)?);
+        all.curves.extend(coallocation::measure(trial)?);
     }
-    let names =
-        [pulling::NAME, policies::NAME, teams::NAME, cores::NAME, jobs::NAME, coallocation::NAME].join(", ");
+    let names = COMPARISONS.map(|(name, _)| name).into_iter().chain([jobs::NAME, coallocation::NAME]);
+    let names = names.collect::<Vec<_>>().join(", ");
     ensure!(
         !(all.comparisons.is_empty() && all.traces.is_empty() && all.curves.is_empty()),
         "nothing of {NAME} was measured; there are {names}"

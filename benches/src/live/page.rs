@@ -12,7 +12,7 @@ use std::process::Command;
 const PICTURES: &str = "docs/simulated-and-live";
 
 /// A table, and the pictures that go with it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Shown {
     /// Its name: that of its file, and of its place on the page.
     pub name: &'static str,

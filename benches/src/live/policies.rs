@@ -4,14 +4,13 @@ use super::batch::{Hosts, Placed, costs_with_quotas};
 use super::comparison::{Comparison, Point};
 use super::page::Shown;
 use super::quotas::Quotas;
-use crate::lab::Programs;
-use crate::part::Session;
+use crate::lab::Trial;
 use crate::stats::Summary;
 use anyhow::Result;
 use pvm_sched::policy::Policy;
 use pvm_sim::pulling::{Costs, Lengths, Processors, Waits, Workload, simulate};
 use pvm_sim::report::number;
-use pvm_tests::{Installation, peers};
+use pvm_tests::peers;
 
 /// The word by which it is chosen.
 pub const NAME: &str = "live-policies";
@@ -64,12 +63,11 @@ pub fn shown(found: &[Comparison]) -> Option<Shown> {
         title: "Each policy on daemons and simulated",
         unit: "as the column says",
         command: "cargo bench -p benches -- live-policies --docs",
-        spread: None,
         columns: COLUMNS.map(str::to_owned).to_vec(),
         rows: both.map(row).collect(),
         ratios: vec![[COLUMNS[1], COLUMNS[2]], [COLUMNS[3], COLUMNS[4]]],
         note: format!("{most} hosts in control groups of unequal share."),
-        plots: Vec::new(),
+        ..Shown::default()
     })
 }
 
@@ -81,12 +79,8 @@ struct Runs {
 }
 
 /// Makespans and messages. Nothing where they cannot be measured.
-pub fn measure(
-    ours: &Installation,
-    programs: Programs,
-    (rounds, quick): (usize, bool),
-    session: &Session,
-) -> Result<Vec<Comparison>> {
+pub fn measure(trial: Trial) -> Result<Vec<Comparison>> {
+    let Trial { ours, programs, rounds, quick, session } = trial;
     if let Err(reason) = Quotas::new(ours, &workload(1, 0)) {
         peers::unchecked("hosts of unequal share", &reason);
         return Ok(Vec::new());
@@ -162,13 +156,8 @@ impl Runs {
     }
 
     fn point(&self, costs: &Costs, changed: &[Costs], get: fn(&Placed) -> f64) -> Point {
-        let median = |costs| Summary::of(&self.simulated(costs, get)).map_or(0.0, |summary| summary.median);
-        Point {
-            curve: self.policy.name(),
-            x: self.hosts as f64,
-            live: self.live.iter().map(get).collect(),
-            simulated: self.simulated(costs, get),
-            changed: changed.iter().map(median).collect(),
-        }
+        let live = self.live.iter().map(get).collect();
+        let simulated = |costs: &Costs| self.simulated(costs, get);
+        Point::new((self.policy.name(), self.hosts as f64), live, simulated, costs, changed)
     }
 }

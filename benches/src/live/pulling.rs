@@ -2,12 +2,10 @@
 
 use super::batch::{Hosts, costs};
 use super::comparison::{Comparison, Point};
-use crate::lab::Programs;
-use crate::part::Session;
+use crate::lab::Trial;
 use anyhow::Result;
 use pvm_sched::policy::Policy;
 use pvm_sim::pulling::{Costs, Lengths, Outcome, Processors, Workload, simulate};
-use pvm_tests::Installation;
 
 /// The word by which it is chosen.
 pub const NAME: &str = "live-pulling";
@@ -51,12 +49,8 @@ struct Runs {
 }
 
 /// Makespans and asks.
-pub fn measure(
-    ours: &Installation,
-    programs: Programs,
-    (rounds, quick): (usize, bool),
-    session: &Session,
-) -> Result<Vec<Comparison>> {
+pub fn measure(trial: Trial) -> Result<Vec<Comparison>> {
+    let Trial { ours, programs, rounds, quick, session } = trial;
     let counts: &[usize] = if quick { &FEW_HOSTS } else { &HOSTS };
     let progress = &session.progress;
     progress.inc_length((counts.len() * BATCHES.len() * rounds) as u64);
@@ -124,15 +118,8 @@ impl Runs {
     }
 
     fn point(&self, costs: &Costs, changed: &[Costs], get: fn(&Run) -> f64) -> Point {
-        let median = |costs| {
-            crate::stats::Summary::of(&self.simulated(costs, get)).map_or(0.0, |summary| summary.median)
-        };
-        Point {
-            curve: BATCHES[self.batch].0,
-            x: self.hosts as f64,
-            live: self.live.iter().map(get).collect(),
-            simulated: self.simulated(costs, get),
-            changed: changed.iter().map(median).collect(),
-        }
+        let live = self.live.iter().map(get).collect();
+        let simulated = |costs: &Costs| self.simulated(costs, get);
+        Point::new((BATCHES[self.batch].0, self.hosts as f64), live, simulated, costs, changed)
     }
 }

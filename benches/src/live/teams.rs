@@ -2,12 +2,11 @@
 
 use super::comparison::{Comparison, Point};
 use crate::coscheduling::{Hosts, Mode, NO_TURNS, TURNS, Values, parse};
-use crate::part::Session;
+use crate::lab::Trial;
 use crate::stats::median;
 use anyhow::{Result, ensure};
 use pvm_sim::experiments::Runs;
 use pvm_sim::experiments::epochs::{Case, Policy, Settings, simulate};
-use pvm_tests::Installation;
 
 /// The word by which it is chosen.
 pub const NAME: &str = "live-epochs";
@@ -21,7 +20,8 @@ pub(super) const FEW_GRAINS: [u64; 2] = [100, 10_000];
 const SECONDS: f64 = 0.5;
 /// Simulated seconds of a run.
 const SIMULATED_SECONDS: f64 = 1.0;
-/// Runs for one value. Slices of two hosts keep their distance in a simulated run, and drift in a live one: the mean rate counts.
+/// Runs for one value. Slices of two hosts keep their distance in a simulated run, and drift in a live one; and which tasks share a
+/// processor at first is chance: the mean rate counts.
 const SEEDS: u64 = 9;
 
 /// Work between exchanges that are measured for their own cost, microseconds.
@@ -107,13 +107,7 @@ impl Costs {
     fn settings(&self, jobs: u32) -> Settings {
         Settings {
             nodes: 2,
-            processors: None,
-            tasks: None,
-            tick: 4.0,
-            base: None,
-            wake: None,
             jobs,
-            grain: Vec::new(),
             variation: 0.0,
             latency: self.way / 1e3,
             daemon: self.daemon / 1e3,
@@ -123,20 +117,14 @@ impl Costs {
             turn: Some(TURN),
             spin: 5,
             time: SIMULATED_SECONDS,
-            idle: 0.0,
-            visit: 1.0,
+            ..Settings::default()
         }
     }
 
     /// The slowdown as it is measured live, `rounds` times.
     fn slowdowns(&self, policy: Policy, grain: u64, rounds: u64) -> Vec<f64> {
         let case = Case { policy, grain: (grain as f64 + self.task) / 1e3 };
-        let alone = simulate(&self.settings(1), case, 1).steps as f64;
-        let settings = self.settings(2);
-        let runs = Runs::quiet(1, SEEDS * rounds);
-        let steps = runs.all(&[case], |&case, seed| simulate(&settings, case, seed).steps).concat();
-        let mean = |steps: &[u64]| steps.iter().sum::<u64>() as f64 / steps.len() as f64;
-        steps.chunks(SEEDS as usize).map(|steps| alone / (mean(steps) / 2.0).max(1.0)).collect()
+        slowdowns(case, (2, rounds), |teams| self.settings(teams))
     }
 
     /// The same costs, of daemons as they are while both programs run with this grain.
@@ -172,12 +160,23 @@ impl Costs {
     }
 }
 
+/// The slowdown of so many teams that share their hosts, simulated for so many rounds; `settings` are those of a number of teams.
+pub(super) fn slowdowns(
+    case: Case,
+    (teams, rounds): (u32, u64),
+    settings: impl Fn(u32) -> Settings,
+) -> Vec<f64> {
+    let alone = simulate(&settings(1), case, 1).steps as f64;
+    let settings = settings(teams);
+    let runs = Runs::quiet(1, SEEDS * rounds);
+    let steps = runs.all(&[case], |&case, seed| simulate(&settings, case, seed).steps).concat();
+    let mean = |steps: &[u64]| steps.iter().sum::<u64>() as f64 / steps.len() as f64;
+    steps.chunks(SEEDS as usize).map(|steps| alone / (mean(steps) / f64::from(teams)).max(1.0)).collect()
+}
+
 /// Slowdowns.
-pub fn measure(
-    ours: &Installation,
-    (rounds, quick): (usize, bool),
-    session: &Session,
-) -> Result<Vec<Comparison>> {
+pub fn measure(trial: Trial) -> Result<Vec<Comparison>> {
+    let Trial { ours, rounds, quick, session, .. } = trial;
     let Some(hosts) = Hosts::open(ours, &[TURNS, NO_TURNS])? else { return Ok(Vec::new()) };
     let grains: &[u64] = if quick { &FEW_GRAINS } else { &GRAINS };
     let progress = &session.progress;
@@ -239,15 +238,7 @@ mod tests {
         Costs { task: 15.0, daemon: 30.0, way: 20.0, interrupt: 80.0, switch: 3.0, slice: 4000.0 };
 
     fn values(rate: f64, slowdown: f64, daemons_share: f64) -> Values {
-        Values {
-            slowdown,
-            share: 0.2,
-            others_slowdown: 0.0,
-            others_share: 0.0,
-            daemons_share,
-            switches: 0.0,
-            rate,
-        }
+        Values { slowdown, share: 0.2, daemons_share, rate, ..Values::default() }
     }
 
     #[test]

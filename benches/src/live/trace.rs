@@ -192,14 +192,9 @@ impl Trace {
                 })
                 .collect(),
         };
-        Plot {
-            name: format!("{NAME}-{}", self.word),
-            title: format!("Waiting times, {}", self.name),
-            x: "job, in the order of submission".to_owned(),
-            y: "s".to_owned(),
-            series: vec![series("live", |job| job.live), series("simulated", |job| job.simulated)],
-            ..Plot::default()
-        }
+        let (name, title) = (format!("{NAME}-{}", self.word), format!("Waiting times, {}", self.name));
+        let curves = vec![series("live", |job| job.live), series("simulated", |job| job.simulated)];
+        Plot::new(&name, &title, ("job, in the order of submission", "s"), curves)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::spawning::without_pvm;
 use crate::lab::{Cast, Job, Lab, Payload, Side, Way};
-use crate::part::{Axis, Contender, Kind, Part, Unit};
+use crate::part::{Contender, Kind, Part, Unit};
 
 /// The original dies of some 500 tasks at once.
 const ORIGINAL_MOST: u64 = 256;
@@ -10,14 +10,8 @@ const ORIGINAL_MOST: u64 = 256;
 /// 99th percentiles: a ping-pong of two other tasks by the daemon, and a request to it; while batches are spawned, and idle. Beside
 /// them two processes without any PVM.
 pub fn parts(lab: &Lab) -> Vec<Part<'_>> {
-    let part = |name, title, busy, idle| Part {
-        name,
-        title,
-        unit: Unit::Time,
-        axis: Axis::Tasks,
-        xs: vec![256, 4096],
-        separately: true,
-        contenders: contenders(lab, busy, idle),
+    let part = |name, title, busy, idle| {
+        Part::new(name, title, Unit::Time, &[256, 4096], contenders(lab, busy, idle)).over_tasks()
     };
     let [tasks, daemon] = [
         "99th percentile of a round trip between two other tasks by the daemon, while batches of this size are spawned",

@@ -1,7 +1,7 @@
 //! Two tasks on two hosts, and a task that moves between them.
 
 use crate::lab::{Cast, Job, Lab, Payload, Side, Way, words};
-use crate::part::{Ask, Axis, Contender, Kind, Part, Unit};
+use crate::part::{Ask, Contender, Kind, Part, Unit};
 use crate::remote::Remote;
 
 const LATENCY: [u64; 4] = [1, 64, 1 << 10, 4 << 10];
@@ -21,15 +21,7 @@ pub const MOVES: &str = "moves";
 /// Latency and bandwidth between two hosts, if there are any.
 pub fn parts(lab: &Lab) -> Vec<Part<'_>> {
     let Some(remote) = &lab.remote else { return Vec::new() };
-    let part = |name, title, unit, xs: &[u64], job| Part {
-        name,
-        title,
-        unit,
-        axis: Axis::Size,
-        xs: xs.to_vec(),
-        separately: false,
-        contenders: all(lab, remote, job),
-    };
+    let part = |name, title, unit, xs, job| Part::new(name, title, unit, xs, all(lab, remote, job));
     vec![
         part("remote-latency", "half a round trip between two hosts, bytes", Unit::Time, &LATENCY, PINGPONG),
         part(
@@ -47,22 +39,15 @@ pub fn parts(lab: &Lab) -> Vec<Part<'_>> {
 fn moves<'l>(lab: &'l Lab, remote: &'l Remote) -> Part<'l> {
     let contender = |name: &'static str, kind, what: &'static str| {
         Contender::new(name, kind, move |ask: Ask| {
-            let mut command = remote.ours.command(lab.moves());
+            let mut command = remote.ours.command(&lab.moves);
             command.arg(what).arg(ask.seconds.to_string()).args(words(ask.xs));
             command
         })
     };
     let contenders =
         vec![contender("move", Kind::Shown, "move"), contender("message", Kind::Compared, "message")];
-    Part {
-        name: MOVES,
-        title: "a task moves to another host, and its state as a message, bytes",
-        unit: Unit::Milliseconds,
-        axis: Axis::Size,
-        xs: STATES.to_vec(),
-        separately: true,
-        contenders,
-    }
+    let title = "a task moves to another host, and its state as a message, bytes";
+    Part { separately: true, ..Part::new(MOVES, title, Unit::Milliseconds, &STATES, contenders) }
 }
 
 fn all<'l>(lab: &'l Lab, remote: &'l Remote, job: Job) -> Vec<Contender<'l>> {

@@ -2,7 +2,7 @@
 
 use crate::hyperqueue::HyperQueue;
 use crate::lab::{Lab, words};
-use crate::part::{Ask, Axis, Contender, Kind, Part, Unit};
+use crate::part::{Ask, Contender, Kind, Part, Unit};
 use std::process::Command;
 use std::time::Duration;
 
@@ -20,20 +20,11 @@ const LIMIT: Duration = Duration::from_secs(120);
 
 /// Arrays, and one job alone.
 pub fn parts(lab: &Lab) -> Vec<Part<'_>> {
-    let part = |name, title, unit, xs: &[u64], contenders| Part {
-        name,
-        title,
-        unit,
-        axis: Axis::Tasks,
-        xs: xs.to_vec(),
-        separately: true,
-        contenders,
-    };
     let array = "empty tasks of an array, from its submission to the end of the command that waits for it";
     let single = "from the submission of an empty job to the end of the command, on an idle machine";
     vec![
-        part("jobs-array", array, Unit::Rate, &XS, arrays(lab)),
-        part("jobs-single", single, Unit::Milliseconds, &[1], singles(lab)),
+        Part::new("jobs-array", array, Unit::Rate, &XS, arrays(lab)).over_tasks(),
+        Part::new("jobs-single", single, Unit::Milliseconds, &[1], singles(lab)).over_tasks(),
     ]
 }
 
@@ -55,13 +46,13 @@ fn singles(lab: &Lab) -> Vec<Contender<'_>> {
 /// This system, and HyperQueue without and with its journal.
 fn all<'l>(lab: &'l Lab, what: &'static str, add: fn(&mut Command, Ask)) -> Vec<Contender<'l>> {
     let ours = move |ask: Ask| {
-        let mut command = lab.ours.command(lab.jobs());
+        let mut command = lab.ours.command(&lab.jobs);
         command.args([what, "pvm"]).arg(lab.ours.console());
         add(&mut command, ask);
         command
     };
     let theirs = move |of: &HyperQueue, ask: Ask| {
-        let mut command = of.command(lab.jobs());
+        let mut command = of.command(&lab.jobs);
         command.args([what, "hq", "hq"]);
         add(&mut command, ask);
         command

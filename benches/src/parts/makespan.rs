@@ -36,14 +36,9 @@ const LONG_MOST: u64 = 100;
 /// Batches of tasks of several lengths, and one that is disturbed half-way.
 pub fn parts(lab: &Lab) -> Vec<Part<'_>> {
     let Some(uneven) = &lab.uneven else { return Vec::new() };
-    let part = |(name, title, shape, is_disturbed)| Part {
-        name,
-        title,
-        unit: Unit::Seconds,
-        axis: Axis::Tasks,
-        xs: vec![40, 400],
-        separately: false,
-        contenders: contenders(uneven, shape, is_disturbed),
+    let part = |(name, title, shape, is_disturbed)| {
+        let contenders = contenders(uneven, shape, is_disturbed);
+        Part { axis: Axis::Tasks, ..Part::new(name, title, Unit::Seconds, &[40, 400], contenders) }
     };
     PARTS.into_iter().map(part).collect()
 }

@@ -1,7 +1,7 @@
 //! Many tasks of one host: one and all, groups, a crowd of pairs.
 
 use crate::lab::{Cast, Job, Lab, Payload, Side, Way};
-use crate::part::{Ask, Axis, Contender, Kind, Part, Unit};
+use crate::part::{Ask, Contender, Kind, Part, Unit};
 
 /// One task and 15 others.
 const FAN: u64 = 16;
@@ -14,20 +14,10 @@ const CROWD_PATIENCE: f64 = 15.0;
 
 /// Multicast, fan-in, groups and crowds.
 pub fn parts(lab: &Lab) -> Vec<Part<'_>> {
-    let fan = |name, title, unit, what, xs: &[u64]| Part {
-        name,
-        title,
-        unit,
-        axis: Axis::Size,
-        xs: xs.to_vec(),
-        separately: false,
-        contenders: all(lab, what, PATIENCE, |_| FAN),
-    };
-    let group = |name, title, what, xs: &[u64], patience| Part {
-        axis: Axis::Tasks,
-        separately: true,
-        contenders: all(lab, what, patience, |x| x),
-        ..fan(name, title, Unit::Time, what, xs)
+    let fan =
+        |name, title, unit, what, xs| Part::new(name, title, unit, xs, all(lab, what, PATIENCE, |_| FAN));
+    let group = |name, title, what, xs, patience| {
+        Part::new(name, title, Unit::Time, xs, all(lab, what, patience, |x| x)).over_tasks()
     };
     let members = [2, 4, 16, 64];
     vec![

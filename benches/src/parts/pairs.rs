@@ -1,7 +1,7 @@
 //! Two tasks of one host.
 
 use crate::lab::{Cast, Job, Lab, Payload, Side, Way};
-use crate::part::{Ask, Axis, Contender, Kind, Part, Unit};
+use crate::part::{Ask, Contender, Kind, Part, Unit};
 
 const LATENCY_BYTES: [u64; 7] = [1, 4, 16, 64, 256, 1 << 10, 4 << 10];
 const LATENCY_DOUBLES: [u64; 4] = [8, 64, 512, 4 << 10];
@@ -29,25 +29,16 @@ const EMPTY: &str = "empty-polls";
 
 /// Latency, bandwidth and rate.
 pub fn parts(lab: &Lab) -> Vec<Part<'_>> {
-    let latency = |name, title, xs: &[u64], payload| Part {
-        name,
-        title,
-        unit: Unit::Time,
-        axis: Axis::Size,
-        xs: xs.to_vec(),
-        separately: false,
-        contenders: all(lab, &PINGPONG, payload, &["words"]),
+    let latency = |name, title, xs, payload| {
+        Part::new(name, title, Unit::Time, xs, all(lab, &PINGPONG, payload, &["words"]))
     };
-    let bandwidth = |name, title, payload| Part {
-        unit: Unit::Bandwidth,
-        contenders: all(lab, &LONG_PINGPONG, payload, &["copies", "processes"]),
-        ..latency(name, title, &BANDWIDTH, payload)
+    let bandwidth = |name, title, payload| {
+        let contenders = all(lab, &LONG_PINGPONG, payload, &["copies", "processes"]);
+        Part::new(name, title, Unit::Bandwidth, &BANDWIDTH, contenders)
     };
-    let rate = Part {
-        unit: Unit::Rate,
-        contenders: all(lab, &RATE, Payload::Bytes, &[]),
-        ..latency("rate", "messages one way, 64 before an answer", &[8, 1 << 10], Payload::Bytes)
-    };
+    let title = "messages one way, 64 before an answer";
+    let contenders = all(lab, &RATE, Payload::Bytes, &[]);
+    let rate = Part::new("rate", title, Unit::Rate, &[8, 1 << 10], contenders);
     vec![
         latency("latency-bytes", "half a round trip, bytes", &LATENCY_BYTES, Payload::Bytes),
         latency("latency-doubles", "half a round trip, doubles", &LATENCY_DOUBLES, Payload::Doubles),
@@ -88,9 +79,7 @@ fn in_place(lab: &Lab) -> Part<'_> {
         contenders.push(Contender::new("MPI", Kind::Compared, move |ask| mpi.run(2, packed, ask)));
     }
     let title = "bandwidth of a ping-pong, data in place";
-    let xs = IN_PLACE.to_vec();
-    let (unit, axis) = (Unit::Bandwidth, Axis::Size);
-    Part { name: "in-place", title, unit, axis, xs, separately: false, contenders }
+    Part::new("in-place", title, Unit::Bandwidth, &IN_PLACE, contenders)
 }
 
 fn polls<'l>(
@@ -108,7 +97,7 @@ fn polls<'l>(
         contenders.push(task("PVM", Kind::Compared, original, Way::DEFAULT));
         contenders.push(task("direct", Kind::Compared, original, Way::DIRECT));
     }
-    Part { name, title, unit, axis: Axis::Size, xs: vec![8], separately: false, contenders }
+    Part::new(name, title, unit, &[8], contenders)
 }
 
 /// All contenders for a job, and the limits of these names.

@@ -1,7 +1,7 @@
 //! How many tasks can be started in a second.
 
 use crate::lab::{Cast, Job, Lab, Payload, Side, Way};
-use crate::part::{Ask, Axis, Contender, Kind, Part, Unit};
+use crate::part::{Ask, Contender, Kind, Part, Unit};
 use crate::remote::Remote;
 use std::process::Command;
 use std::time::Duration;
@@ -38,15 +38,8 @@ pub fn parts(lab: &Lab) -> Vec<Part<'_>> {
         );
     }
     contenders.push(Contender::new("processes", Kind::Compared, |ask| without_pvm(lab, "spawn", ask)));
-    let part = Part {
-        name: "spawn",
-        title: "tasks that enrol, send their parent a message, and end, by size of the batch",
-        unit: Unit::Rate,
-        axis: Axis::Tasks,
-        xs: XS.to_vec(),
-        separately: true,
-        contenders,
-    };
+    let title = "tasks that enrol, send their parent a message, and end, by size of the batch";
+    let part = Part::new("spawn", title, Unit::Rate, &XS, contenders).over_tasks();
     [Some(part), lab.remote.as_ref().map(|remote| on_hosts(lab, remote))].into_iter().flatten().collect()
 }
 
@@ -62,15 +55,7 @@ fn on_hosts<'l>(lab: &'l Lab, remote: &'l Remote) -> Part<'l> {
         let start = move |ask: Ask| remote.mpi_spawning(mpi, JOB, ask);
         contenders.push(Contender::new("MPI", Kind::Compared, start).at_most(MPI_MOST).within(MPI_LIMIT));
     }
-    Part {
-        name: HOSTS,
-        title: "the same on three hosts",
-        unit: Unit::Rate,
-        axis: Axis::Tasks,
-        xs: XS.to_vec(),
-        separately: true,
-        contenders,
-    }
+    Part::new(HOSTS, "the same on three hosts", Unit::Rate, &XS, contenders).over_tasks()
 }
 
 fn task<'l>(name: &'static str, kind: Kind, side: &'l Side) -> Contender<'l> {

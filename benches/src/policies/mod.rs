@@ -8,13 +8,12 @@ mod report;
 
 pub use report::Compared;
 
-use crate::lab::Programs;
+use crate::lab::Trial;
 use crate::live::batch::{Hosts, Placed};
-use crate::part::{Session, numbers_of_hosts};
+use crate::part::numbers_of_hosts;
 use anyhow::{Context, Result, ensure};
 use pvm_sched::policy::Policy;
 use pvm_sim::pulling::{Lengths, Workload};
-use pvm_tests::Installation;
 use serde::Serialize;
 
 /// The word by which this is chosen.
@@ -68,13 +67,8 @@ fn workload(hosts: usize, seed: u64) -> Workload {
 }
 
 /// Measures what the words choose.
-pub fn measure(
-    ours: &Installation,
-    programs: Programs,
-    words: &[String],
-    (rounds, quick): (usize, bool),
-    session: &Session,
-) -> Result<Vec<Compared>> {
+pub fn measure(trial: Trial, words: &[String]) -> Result<Vec<Compared>> {
+    let Trial { rounds, quick, session, .. } = trial;
     let counts = chosen(words, quick);
     ensure!(!counts.is_empty(), "{NAME} can be measured with these numbers of hosts: {HOSTS:?}");
     let none = |&hosts: &usize| Compared {
@@ -92,7 +86,7 @@ pub fn measure(
                 let at = (turn + round) % compared.runs.len();
                 let runs = &mut compared.runs[at];
                 progress.set_message(format!("{NAME}: {}, {hosts} hosts", runs.policy));
-                let result = run(ours, programs, runs.policy, &workload(hosts, round as u64 + 1));
+                let result = run(trial, runs.policy, &workload(hosts, round as u64 + 1));
                 runs.rounds.push(result.with_context(|| format!("{}, {hosts} hosts", runs.policy))?);
                 session.step()?;
             }
@@ -101,9 +95,9 @@ pub fn measure(
     Ok(all)
 }
 
-fn run(ours: &Installation, programs: Programs, policy: Policy, workload: &Workload) -> Result<Round> {
+fn run(trial: Trial, policy: Policy, workload: &Workload) -> Result<Round> {
     let tasks = SPAWNED * workload.speeds.len();
-    let hosts = Hosts::start_plain(ours, programs, workload, SPAWNED as u32)?;
+    let hosts = Hosts::start_plain(trial.ours, trial.programs, workload, SPAWNED as u32)?;
     // The first one finds everything cold.
     hosts.spawn_by(policy, tasks)?;
     let seconds = hosts.spawn_by(policy, tasks)?;

@@ -52,12 +52,10 @@ impl Compared {
             title: "Placement policies",
             unit: "as the column says",
             command: "cargo bench -p benches -- policies --docs",
-            spread: None,
             columns: std::iter::once("policy".to_owned()).chain(head).collect(),
             rows: self.rows(),
-            ratios: Vec::new(),
             note: format!("{} hosts. {}.", self.hosts, self.verdict()),
-            plots: Vec::new(),
+            ..Shown::default()
         })
     }
 

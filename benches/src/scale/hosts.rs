@@ -1,8 +1,9 @@
 //! A virtual machine whose hosts are all on this computer, with default settings.
 
 use super::usage::Idle;
+use crate::lab;
 use crate::program;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use pvm_tests::Installation;
 use pvm_tests::machine::{Machine, Plan};
 use serde::Serialize;
@@ -54,9 +55,7 @@ impl<'p> Hosts<'p> {
             Some(deputies) => plan.variable("PVM_DEPUTIES", deputies.to_string()),
             None => plan,
         };
-        let machine = plan.try_start();
-        let machine = machine.map_err(|failure| anyhow!("the daemon does not start: {failure:?}"))?;
-        Ok(Self { machine, program, started })
+        Ok(Self { machine: lab::start(plan)?, program, started })
     }
 
     /// Waits until all hosts have started or failed.

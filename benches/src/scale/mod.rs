@@ -7,12 +7,11 @@ pub(crate) mod usage;
 
 pub use report::Growth;
 
-use crate::part::{Session, numbers_of_hosts};
+use crate::lab::Trial;
+use crate::part::numbers_of_hosts;
 use anyhow::{Context, Result, ensure};
 use hosts::{Changes, Hosts, Start};
-use pvm_tests::Installation;
 use serde::Serialize;
-use std::path::Path;
 use std::thread;
 use std::time::Duration;
 use usage::Idle;
@@ -80,13 +79,8 @@ fn chosen(words: &[String], quick: bool) -> Vec<usize> {
 }
 
 /// Measures what the words choose.
-pub fn measure(
-    ours: &Installation,
-    program: &Path,
-    words: &[String],
-    (rounds, quick): (usize, bool),
-    session: &Session,
-) -> Result<Growth> {
+pub fn measure(trial: Trial, words: &[String]) -> Result<Growth> {
+    let Trial { rounds, quick, session, .. } = trial;
     let counts = chosen(words, quick);
     ensure!(!counts.is_empty(), "{NAME} can be measured with these numbers of hosts: {HOSTS:?}");
     let none = |&hosts: &usize| Runs { hosts, rounds: Vec::new(), failures: Vec::new() };
@@ -96,7 +90,7 @@ pub fn measure(
     for _ in 0..rounds {
         for runs in &mut runs {
             progress.set_message(format!("{NAME}: {} hosts", runs.hosts));
-            runs.measure(ours, program, quick)?;
+            runs.measure(trial)?;
             session.step()?;
         }
     }
@@ -105,10 +99,11 @@ pub fn measure(
 
 impl Runs {
     /// Another round, in a machine of its own.
-    fn measure(&mut self, ours: &Installation, program: &Path, quick: bool) -> Result<()> {
+    fn measure(&mut self, trial: Trial) -> Result<()> {
+        let (ours, program) = (trial.ours, trial.programs.scale);
         let hosts = Hosts::start(ours, program, self.hosts, None)?;
         let mut round = Round::default();
-        if let Err(error) = self.fill(&mut round, &hosts, quick) {
+        if let Err(error) = self.fill(&mut round, &hosts, trial.quick) {
             self.fail(&format!("{error:#}"));
         }
         drop(hosts);

@@ -2,7 +2,7 @@
 
 use super::{NAME, Round, Runs};
 use crate::stats::Summary;
-use pvm_sim::report::{Bars, Plot, Point, Report, Series, Table, number};
+use pvm_sim::report::{Plot, Point, Report, Series, Table};
 use serde::Serialize;
 
 /// All that was measured.
@@ -133,7 +133,7 @@ impl Growth {
         table.head.extend(curves().map(|curve| curve.column.to_owned()));
         for runs in &self.runs {
             let cells =
-                curves().map(|curve| runs.summary(curve).map_or("–".to_owned(), |summary| cell(&summary)));
+                curves().map(|curve| runs.summary(curve).map_or("–".to_owned(), |summary| summary.cell()));
             table.row([runs.hosts.to_string(), runs.up()].into_iter().chain(cells));
         }
         table
@@ -144,17 +144,8 @@ impl Growth {
             name: curve.name.to_owned(),
             points: self.runs.iter().filter_map(|runs| runs.point(curve)).collect(),
         });
-        Plot {
-            name: format!("{NAME}-{}", subject.name),
-            title: subject.title.to_owned(),
-            x: "hosts".to_owned(),
-            y: format!("{}, less is better", subject.unit),
-            log_x: true,
-            log_y: true,
-            bars: Bars::Quartiles,
-            series: series.collect(),
-            marks: Vec::new(),
-        }
+        let (name, y) = (format!("{NAME}-{}", subject.name), format!("{}, less is better", subject.unit));
+        Plot::measured(&name, subject.title, ("hosts", &y), series.collect())
     }
 }
 
@@ -171,13 +162,8 @@ impl Runs {
     /// Nothing for 0, which has no place on a logarithmic axis.
     fn point(&self, curve: &Curve) -> Option<Point> {
         let summary = self.summary(curve).filter(|summary| summary.median > 0.0)?;
-        let half = (summary.high - summary.low) / 2.0;
-        Some(Point { x: self.hosts as f64, y: summary.median, half: half.min(summary.median * 0.9) })
+        Some(summary.point(self.hosts as f64))
     }
-}
-
-fn cell(summary: &Summary) -> String {
-    format!("{} ±{:.0}%", number(summary.median), summary.spread() * 100.0)
 }
 
 #[cfg(test)]

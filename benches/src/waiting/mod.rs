@@ -8,7 +8,7 @@ mod report;
 
 pub use report::Growth;
 
-use crate::part::Session;
+use crate::lab::{self, Trial};
 use crate::program;
 use crate::scale::usage;
 use anyhow::{Context, Result, anyhow, ensure};
@@ -66,18 +66,14 @@ pub fn is_chosen(words: &[String]) -> bool {
 }
 
 /// Measures.
-pub fn measure(
-    ours: &Installation,
-    program: &Path,
-    (rounds, quick): (usize, bool),
-    session: &Session,
-) -> Result<Growth> {
+pub fn measure(trial: Trial) -> Result<Growth> {
+    let Trial { ours, programs, rounds, quick, session } = trial;
     let counts: &[u64] = if quick { &FEW } else { &COUNTS };
     let mut runs: Vec<Runs> = counts.iter().map(|&jobs| Runs { jobs, rounds: Vec::new() }).collect();
     let progress = &session.progress;
     progress.set_length((counts.len() * rounds) as u64);
     for _ in 0..rounds {
-        let queue = Queue::start(ours, program)?;
+        let queue = Queue::start(ours, programs.jobs)?;
         let (mut before, mut least) = (0, 0.0);
         for runs in &mut runs {
             progress.set_message(format!("{NAME}: {}", runs.jobs));
@@ -102,9 +98,7 @@ struct Queue<'p> {
 impl<'p> Queue<'p> {
     fn start(ours: &Installation, program: &'p Path) -> Result<Self> {
         let plan = Plan::of(ours).name("h1").variable("PVM_TASK_SLOTS", "2");
-        let machine =
-            plan.try_start().map_err(|failure| anyhow!("the daemon does not start: {failure:?}"))?;
-        Ok(Self { machine, program })
+        Ok(Self { machine: lab::start(plan)?, program })
     }
 
     /// Submits jobs until the wanted number waits, and measures. `least` is the memory that the daemon has without jobs.

@@ -2,7 +2,7 @@
 
 use super::{NAME, Round, Runs};
 use crate::stats::Summary;
-use pvm_sim::report::{Report, Table, number};
+use pvm_sim::report::{Report, Table};
 use serde::Serialize;
 
 /// All that was measured.
@@ -34,8 +34,9 @@ impl Growth {
         let mut table = Table::new(NAME, &title, &["jobs"]);
         table.head.extend(COLUMNS.iter().map(|(name, _)| (*name).to_owned()));
         for runs in &self.runs {
-            let cells =
-                COLUMNS.iter().map(|(_, get)| runs.summary(*get).map_or("–".to_owned(), |s| cell(&s)));
+            let cells = COLUMNS
+                .iter()
+                .map(|(_, get)| runs.summary(*get).map_or("–".to_owned(), |summary| summary.cell()));
             table.row(std::iter::once(runs.jobs.to_string()).chain(cells));
         }
         Report { tables: vec![table], ..Report::default() }
@@ -46,10 +47,6 @@ impl Runs {
     fn summary(&self, get: fn(&Round) -> Option<f64>) -> Option<Summary> {
         Summary::of(&self.rounds.iter().filter_map(get).collect::<Vec<_>>())
     }
-}
-
-fn cell(summary: &Summary) -> String {
-    format!("{} ±{:.0}%", number(summary.median), summary.spread() * 100.0)
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ use pvm3::{ExpectedHosts, MailboxFlags, Pack, PvmError, Scope, Task, TaskInfo, T
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Batches have numbers of their own.
 const BATCH: u64 = 1 << 63;
@@ -168,8 +167,7 @@ fn is_helper(task: &TaskInfo) -> bool {
 
 /// Two machines of one user have different ones: it is enough that they were not drawn at the same moment by the same process.
 fn token() -> String {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    format!("{:x}{:x}", since.as_micros(), std::process::id())
+    format!("{:x}{:x}", crate::since_1970().as_micros(), std::process::id())
 }
 
 #[cfg(test)]

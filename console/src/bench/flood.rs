@@ -2,11 +2,11 @@
 
 use super::line::{Line, Stop};
 use super::order::{FLOOD, Half, Pair};
-use super::pingpong::{Talk, check, content, warm_up};
+use super::pingpong::{Talk, check, content, timed, warm_up};
 use pvm3::Tid;
 use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Bytes that the receiver of a connection reads at a time.
 const BUFFER: usize = 64 * 1024;
@@ -14,9 +14,8 @@ const BUFFER: usize = 64 * 1024;
 /// This worker's half by PVM; returns the time of all floods but the first ones.
 pub fn by_pvm(line: &mut Line, pair: &Pair, tag: i32) -> Result<Duration, Stop> {
     let mut talk = Talk::new(line, Tid::from_raw(pair.peer), tag, pair.bytes);
-    let warm = warm_up(pair.count);
     if pair.half == Half::Follows {
-        for _ in 0..warm + pair.count {
+        for _ in 0..warm_up(pair.count) + pair.count {
             for _ in 0..FLOOD {
                 talk.receive()?;
             }
@@ -25,37 +24,26 @@ pub fn by_pvm(line: &mut Line, pair: &Pair, tag: i32) -> Result<Duration, Stop> 
         talk.check()?;
         return Ok(Duration::ZERO);
     }
-    let mut start = Instant::now();
-    for number in 0..warm + pair.count {
-        if number == warm {
-            start = Instant::now();
-        }
+    timed(pair.count, || {
         for _ in 0..FLOOD {
             talk.send()?;
         }
-        talk.await_answer()?;
-    }
-    Ok(start.elapsed())
+        talk.await_answer()
+    })
 }
 
 /// The same by TCP: a system call for each message that is sent.
 pub fn by_tcp(stream: &mut TcpStream, pair: &Pair) -> Result<Duration, Stop> {
     let data = content(pair.bytes);
-    let warm = warm_up(pair.count);
     if pair.half == Half::Follows {
-        return drain(stream, &data, warm + pair.count);
+        return drain(stream, &data, warm_up(pair.count) + pair.count);
     }
-    let mut start = Instant::now();
-    for number in 0..warm + pair.count {
-        if number == warm {
-            start = Instant::now();
-        }
+    timed(pair.count, || {
         for _ in 0..FLOOD {
             stream.write_all(&data)?;
         }
-        stream.read_exact(&mut [0])?;
-    }
-    Ok(start.elapsed())
+        Ok(stream.read_exact(&mut [0])?)
+    })
 }
 
 fn drain(stream: &TcpStream, data: &[u8], floods: u64) -> Result<Duration, Stop> {

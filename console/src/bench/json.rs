@@ -87,19 +87,12 @@ fn limit_value(part: Part, limit: &Limit) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::result::HostLine;
+    use crate::bench::result::{HostLine, tests::host};
     use crate::bench::stats::Summary;
 
     #[test]
     fn fields_have_their_units_in_their_names() {
-        let host = HostLine {
-            name: "a".into(),
-            tid: "t40000".into(),
-            arch: "LINUX64".into(),
-            speed: 1000,
-            processors: Some(2),
-            computer: 0,
-        };
+        let host = host("a");
         let latency = Line {
             part: Part::Latency,
             place: Place::Pair(0, 1),

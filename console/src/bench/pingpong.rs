@@ -12,6 +12,18 @@ pub fn warm_up(count: u64) -> u64 {
     (count / 8).clamp(1, 1000)
 }
 
+/// The time of so many repetitions, after those that warm up.
+pub fn timed(count: u64, mut once: impl FnMut() -> Result<(), Stop>) -> Result<Duration, Stop> {
+    for _ in 0..warm_up(count) {
+        once()?;
+    }
+    let start = Instant::now();
+    for _ in 0..count {
+        once()?;
+    }
+    Ok(start.elapsed())
+}
+
 /// Content of messages: bytes that differ from place to place.
 pub fn content(bytes: u64) -> Vec<u8> {
     (0..bytes).map(|place| (place * 31 % 251) as u8).collect()
@@ -74,24 +86,18 @@ pub fn check(data: &[u8], came: &[u8]) -> Result<(), Stop> {
 /// This worker's half by PVM; returns the time of all round trips but the first ones.
 pub fn by_pvm(line: &mut Line, pair: &Pair, tag: i32) -> Result<Duration, Stop> {
     let mut talk = Talk::new(line, Tid::from_raw(pair.peer), tag, pair.bytes);
-    let warm = warm_up(pair.count);
     if pair.half == Half::Follows {
-        for _ in 0..warm + pair.count {
+        for _ in 0..warm_up(pair.count) + pair.count {
             talk.receive()?;
             std::mem::swap(&mut talk.data, &mut talk.came);
             talk.send()?;
         }
         return Ok(Duration::ZERO);
     }
-    let mut start = Instant::now();
-    for number in 0..warm + pair.count {
-        if number == warm {
-            start = Instant::now();
-        }
+    let took = timed(pair.count, || {
         talk.send()?;
-        talk.receive()?;
-    }
-    let took = start.elapsed();
+        talk.receive()
+    })?;
     talk.check()?;
     Ok(took)
 }
@@ -100,23 +106,17 @@ pub fn by_pvm(line: &mut Line, pair: &Pair, tag: i32) -> Result<Duration, Stop> 
 pub fn by_tcp(stream: &mut TcpStream, pair: &Pair) -> Result<Duration, Stop> {
     let data = content(pair.bytes);
     let mut came = vec![0; data.len()];
-    let warm = warm_up(pair.count);
     if pair.half == Half::Follows {
-        for _ in 0..warm + pair.count {
+        for _ in 0..warm_up(pair.count) + pair.count {
             stream.read_exact(&mut came)?;
             stream.write_all(&came)?;
         }
         return Ok(Duration::ZERO);
     }
-    let mut start = Instant::now();
-    for number in 0..warm + pair.count {
-        if number == warm {
-            start = Instant::now();
-        }
+    let took = timed(pair.count, || {
         stream.write_all(&data)?;
-        stream.read_exact(&mut came)?;
-    }
-    let took = start.elapsed();
+        Ok(stream.read_exact(&mut came)?)
+    })?;
     check(&data, &came)?;
     Ok(took)
 }

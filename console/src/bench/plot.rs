@@ -4,7 +4,7 @@ use super::args::Part;
 use super::result::{Limit, Line, Outcome};
 use super::table::place;
 use anyhow::{Context, Result};
-use pvm_sim::report::{Bars, Plot, Point, Series};
+use pvm_sim::report::{Plot, Point, Series};
 use std::fmt::Write as _;
 
 /// The most curves of a chart: there are as many colours.
@@ -62,17 +62,7 @@ fn chart(part: Part, outcome: &Outcome) -> Option<Plot> {
             ("All to all", "length of a message, bytes", "bandwidth of all hosts together, MB/s")
         }
     };
-    Some(Plot {
-        name: part.name().into(),
-        title: title.into(),
-        x: x.into(),
-        y: y.into(),
-        log_x: true,
-        log_y: true,
-        bars: Bars::Quartiles,
-        series,
-        ..Plot::default()
-    })
+    Some(Plot::measured(part.name(), title, (x, y), series))
 }
 
 /// A curve for each place and route, and behind it one for its limit if that is measured over the sizes, too.
@@ -114,7 +104,7 @@ fn scale(part: Part) -> f64 {
 mod tests {
     use super::*;
     use crate::bench::plan::Place;
-    use crate::bench::result::HostLine;
+    use crate::bench::result::tests::host;
     use crate::bench::stats::Summary;
 
     fn outcome() -> Outcome {
@@ -127,14 +117,6 @@ mod tests {
             limit: Some(Limit::Measured { name: "link", value: 2.0 * size as f64, share: 50.0 }),
             busy: None,
             note: None,
-        };
-        let host = |name: &str| HostLine {
-            name: name.into(),
-            tid: String::new(),
-            arch: String::new(),
-            speed: 1000,
-            processors: None,
-            computer: 0,
         };
         let sizes = [1, 64, 1024];
         let lines = [Part::Latency, Part::Bandwidth]

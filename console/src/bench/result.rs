@@ -189,7 +189,7 @@ pub fn computers(names: &[&str]) -> Vec<usize> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::bench::args::Pairs;
     use crate::bench::crew::Problem;
@@ -197,7 +197,7 @@ mod tests {
 
     const SCOPE: Scope = Scope { hosts: 2, first: 4, pairs: Pairs::First, max_tasks: 10, quick: true };
 
-    fn host(name: &str) -> HostLine {
+    pub(in super::super) fn host(name: &str) -> HostLine {
         HostLine {
             name: name.into(),
             tid: "t40000".into(),

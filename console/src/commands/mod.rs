@@ -6,7 +6,7 @@ mod batches;
 mod hosts;
 mod moves;
 mod owner;
-mod rows;
+pub(crate) mod rows;
 mod tasks;
 
 pub use batches::{batches, batches_of, cancel, policies, watch};

@@ -78,14 +78,14 @@ fn json_of(report: &RowsReport) -> Value {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use pvm_wire::rows::Place;
 
-    #[test]
-    fn a_row_is_a_line_and_a_host_a_column() {
-        let place = |row, host, team, processes| Place { row, host, team, processes };
-        let report = RowsReport {
+    /// Two rows of two hosts and two teams; each of these places has a row, a host, a team and its processes.
+    pub(crate) fn report(places: &[(u32, u32, u32, u32)]) -> RowsReport {
+        let place = |&(row, host, team, processes)| Place { row, host, team, processes };
+        RowsReport {
             is_on: true,
             slice: 50_000,
             count: 2,
@@ -94,16 +94,14 @@ mod tests {
             idle: 167,
             hosts: vec![("h1".into(), 2), ("h2".into(), 1)],
             teams: vec!["a".into(), "b".into()],
-            places: vec![
-                place(0, 0, 0, 2),
-                place(0, 1, 0, 1),
-                place(1, 0, 1, 1),
-                place(1, 1, 1, 1),
-                place(1, 9, 9, 9),
-            ],
-        };
+            places: places.iter().map(place).collect(),
+        }
+    }
+
+    #[test]
+    fn a_row_is_a_line_and_a_host_a_column() {
+        let report = report(&[(0, 0, 0, 2), (0, 1, 0, 1), (1, 0, 1, 1), (1, 1, 1, 1)]);
         let expected = "ROW  NOW  IDLE  h1 (2)  h2 (1)\n0         0%    ax2     a\n1    *    0%    b       b\n50 ms a row, 17% idle\n";
-        let report = RowsReport { places: report.places[..4].to_vec(), ..report };
         assert_eq!(table(&report), expected.replace("1    *    0% ", "1    *    33%"));
         let json = json_of(&report);
         assert_eq!(json["rows"][0]["places"][1], json!({ "team": "a", "host": "h2", "processes": 1 }));

@@ -74,7 +74,7 @@ impl Jobs {
             OutputEvent::End => {
                 seen.ended = true;
                 self.lines.end(tid).iter().for_each(|line| line_of(&mut text, number, tid, line));
-                line_of_end(&mut text, number, tid);
+                line_of(&mut text, number, tid, "EOF");
             }
         }
         if seen.spawned && seen.ended {
@@ -115,10 +115,6 @@ impl Destination {
 
 fn line_of(text: &mut String, number: u32, tid: Tid, line: &str) {
     let _ = writeln!(text, "[{number}:{tid}] {line}");
-}
-
-fn line_of_end(text: &mut String, number: u32, tid: Tid) {
-    let _ = writeln!(text, "[{number}:{tid}] EOF");
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The command lines of the queues: `pvm submit`, `pvm jobs` and the others.
 
-use crate::commands::args::OutputArgs;
+use crate::commands::args::{OutputArgs, PlainArgs};
 use clap::{Args, Subcommand};
 use pvm_wire::quantity;
 use pvm3::{JobId, JobTasks};
@@ -150,14 +150,6 @@ pub struct SubmitArgs {
     /// The program and its arguments
     #[arg(value_names = ["PROGRAM", "ARGS"], required = true, num_args = 1.., trailing_var_arg = true)]
     pub command: Vec<OsString>,
-}
-
-/// The arguments of commands that take none.
-#[derive(Debug, Args)]
-pub struct PlainArgs {
-    /// How the answer is written
-    #[command(flatten)]
-    pub output: OutputArgs,
 }
 
 const JOBS_EXAMPLES: &str = "\

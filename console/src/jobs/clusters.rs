@@ -27,10 +27,15 @@ pub fn table(clusters: &[HostCluster]) -> String {
             cluster.factor,
             rate(cluster.demand),
             rate(cluster.measured),
-            if cluster.hosts.is_empty() { "no host".to_owned() } else { cluster.hosts.join(", ") },
+            host_list(&cluster.hosts),
         );
     }
     text
+}
+
+/// Hosts of a cluster.
+pub fn host_list(hosts: &[String]) -> String {
+    if hosts.is_empty() { "no host".to_owned() } else { hosts.join(", ") }
 }
 
 /// Bits per second in at most four digits.

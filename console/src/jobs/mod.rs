@@ -7,13 +7,14 @@ pub(crate) mod tables;
 
 use crate::commands::{Report, print};
 use crate::run::find;
+use crate::since_1970;
+use crate::view::milliseconds;
 use anyhow::{Context, Result, bail};
 use args::{JobCommand, SubmitArgs};
 use pvm3::{Expectation, JobId, JobRecord, JobRequest, JobTasks, Task, login_name};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Carries out a command on the machine that runs here; returns the exit code.
 pub fn run(command: &JobCommand) -> Result<u8> {
@@ -32,7 +33,7 @@ pub fn run(command: &JobCommand) -> Result<u8> {
             Report { text: clusters::table(&clusters), json: clusters::json(&clusters), failed: false }
         }
         JobCommand::Load(_) => {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+            let now = since_1970().as_secs();
             let loads = task.loads()?;
             Report { text: loads::table(&loads, now), json: loads::json(&loads), failed: false }
         }
@@ -120,9 +121,7 @@ fn output(args: &SubmitArgs, tasks: JobTasks) -> Option<OsString> {
 }
 
 fn listed(jobs: &[JobRecord]) -> Report {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-    let text = tables::jobs(jobs, u64::try_from(now).unwrap_or(u64::MAX));
-    Report { text, json: jobs_json(jobs), failed: false }
+    Report { text: tables::jobs(jobs, milliseconds()), json: jobs_json(jobs), failed: false }
 }
 
 fn shown(jobs: &[JobRecord]) -> Report {

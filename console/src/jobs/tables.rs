@@ -1,6 +1,6 @@
 //! Jobs and queues, as tables and as JSON.
 
-use super::clusters::rate;
+use super::clusters::{host_list, rate};
 use pvm3::{ClusterRecord, ClusterShare, JobRecord, JobState, JobTasks, QueueRecord};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -135,8 +135,7 @@ pub fn queues(queues: &[QueueRecord]) -> String {
 pub fn clusters(clusters: &[ClusterRecord]) -> String {
     let mut text = String::new();
     for cluster in clusters {
-        let hosts = if cluster.hosts.is_empty() { "no host".to_owned() } else { cluster.hosts.join(", ") };
-        let _ = writeln!(text, "@{}: {hosts}", cluster.name);
+        let _ = writeln!(text, "@{}: {}", cluster.name, host_list(&cluster.hosts));
     }
     if text.is_empty() { text } else { format!("\n{text}") }
 }

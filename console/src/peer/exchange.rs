@@ -15,7 +15,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::sleep;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// Between two rounds.
 const APART: Duration = Duration::from_secs(2);
@@ -160,7 +160,7 @@ fn round(
         count += usize::from(look_after(task, terms, link, job)?);
     }
     let Answer::Room(mut room) = link.ask(&Question::Room)? else { bail!("no word of free slots") };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = crate::since_1970();
     let waits_long = |job: &&JobRecord| {
         Duration::from_millis(job.submitted) + terms.after <= now
             && job.may_be_lent

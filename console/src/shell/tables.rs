@@ -40,7 +40,7 @@ pub struct TaskRow {
 }
 
 /// `1 host`, `2 hosts`.
-fn counted(count: usize, what: &str) -> String {
+pub fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 

@@ -22,7 +22,6 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 pub(crate) use target::Target;
 use turns::Turns;
 
@@ -38,8 +37,7 @@ pub fn check(path: &Path) -> Result<PathBuf> {
 
 /// Nanoseconds since 1970.
 fn now() -> Moment {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(Moment::MAX)
+    i64::try_from(crate::since_1970().as_nanos()).unwrap_or(Moment::MAX)
 }
 
 /// Collects what tasks report and writes it down in the end.

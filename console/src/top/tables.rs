@@ -1,7 +1,7 @@
 //! The tables of `pvm top`.
 
 use super::table::{Cell, Column, Table, number, short, text};
-use crate::shell::tables::in_micros;
+use crate::shell::tables::{counted, in_micros};
 use crate::view::{Host, State, TaskRates, TaskRow, Team, View};
 use pvm3::QueueRecord;
 use std::fmt::Write as _;
@@ -28,7 +28,11 @@ const QUEUES: &[Column] = &[
     number("HOSTS", 6, "number of its hosts; -: all"),
 ];
 
-/// Of a task.
+// Of a task.
+const TID: Column = text("TID", 8, "the task's identifier");
+const HOST: Column = text("HOST", 16, "its host");
+const CPU: Column = number("CPU%", 6, "its CPU time; 100: one core");
+const COMMAND: Column = text("COMMAND", 24, "its program");
 const STATE: Column = text(
     "STATE",
     8,
@@ -36,15 +40,15 @@ const STATE: Column = text(
 );
 
 const TASKS: &[Column] = &[
-    text("TID", 8, "the task's identifier"),
-    text("HOST", 16, "its host"),
+    TID,
+    HOST,
     text("TEAM", 16, "its team: tasks that want to run at the same time"),
     STATE,
-    number("CPU%", 6, "its CPU time; 100: one core"),
+    CPU,
     number("MSG/s", 8, "messages that it sends per second, one for each receiver"),
     number("BYTE/s", 8, "bytes that it sends per second"),
     number("PID", 7, "its process"),
-    text("COMMAND", 24, "its program"),
+    COMMAND,
 ];
 
 const TURNS: &[Column] = &[
@@ -89,13 +93,13 @@ const TEAMS: &[Column] = &[
 ];
 
 const SPINS: &[Column] = &[
-    text("TID", 8, "the task's identifier"),
-    text("HOST", 16, "its host"),
+    TID,
+    HOST,
     text("TEAM", 16, "its team"),
     STATE,
-    number("CPU%", 6, "its CPU time; 100: one core"),
+    CPU,
     number("SPIN", 8, "how long it polls for a message before it sleeps"),
-    text("COMMAND", 24, "its program"),
+    COMMAND,
 ];
 
 /// The tables of the first screen.
@@ -128,7 +132,6 @@ pub fn coscheduling(view: &View) -> Vec<Table> {
 pub fn summary(view: &View) -> String {
     let mut total = TaskRates::default();
     view.hosts.iter().for_each(|host| total.add(host.rates));
-    let counted = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     let mut text = format!(
         "{}, {}; CPU of tasks {:.1} cores; {} messages/s, {}B/s",
         counted(view.hosts.len(), "host"),
@@ -180,33 +183,28 @@ fn queue(queue: &QueueRecord) -> Vec<Cell> {
     ]
 }
 
-fn host_name(view: &View, task: &TaskRow) -> Cell {
-    Cell::text(task.host.and_then(|at| view.hosts.get(at)).map_or("-", |host| &host.info.name))
-}
-
-fn state(state: State) -> Cell {
-    Cell::text(match state {
+/// The row of a task: what it is and uses, then these cells, then its program.
+fn of_task(view: &View, task: &TaskRow, cells: impl IntoIterator<Item = Cell>) -> Vec<Cell> {
+    let host = task.host.and_then(|at| view.hosts.get(at)).map_or("-", |host| &host.info.name);
+    let state = match task.state {
         State::Starts => "started",
         State::Enrols => "enrols",
         State::Runs => "runs",
         State::Waits => "waits",
         State::Leaves => "leaves",
-    })
+    };
+    let texts = [&task.info.tid.to_string(), host, &task.team, state].map(Cell::text).into_iter();
+    let rest = std::iter::once(Cell::percent(task.rates.map(|rates| rates.cpu))).chain(cells);
+    texts.chain(rest).chain([Cell::text(&task.info.name.to_string_lossy())]).collect()
 }
 
 fn task(view: &View, task: &TaskRow) -> Vec<Cell> {
-    let rates = task.rates;
-    vec![
-        Cell::text(&task.info.tid.to_string()),
-        host_name(view, task),
-        Cell::text(&task.team),
-        state(task.state),
-        Cell::percent(rates.map(|rates| rates.cpu)),
-        quantity(rates.map(|rates| rates.messages)),
-        quantity(rates.map(|rates| rates.bytes)),
+    let cells = [
+        quantity(task.rates.map(|rates| rates.messages)),
+        quantity(task.rates.map(|rates| rates.bytes)),
         Cell::number(Some(f64::from(task.info.pid)), |pid| pid.to_string()),
-        Cell::text(&task.info.name.to_string_lossy()),
-    ]
+    ];
+    of_task(view, task, cells)
 }
 
 fn turns(host: &Host) -> Vec<Cell> {
@@ -245,13 +243,6 @@ fn team(team: &Team, all: u64) -> Vec<Cell> {
 }
 
 fn spin(view: &View, task: &TaskRow) -> Vec<Cell> {
-    vec![
-        Cell::text(&task.info.tid.to_string()),
-        host_name(view, task),
-        Cell::text(&task.team),
-        state(task.state),
-        Cell::percent(task.rates.map(|rates| rates.cpu)),
-        Cell::number(task.spin.map(|nanos| nanos as f64), |nanos| in_micros(nanos as u64)),
-        Cell::text(&task.info.name.to_string_lossy()),
-    ]
+    let spin = Cell::number(task.spin.map(|nanos| nanos as f64), |nanos| in_micros(nanos as u64));
+    of_task(view, task, [spin])
 }

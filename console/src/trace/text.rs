@@ -4,6 +4,7 @@ use super::critical::What;
 use super::record::{Awaited, DOINGS, Doing, Moment, Record};
 use super::summary::{Matrix, Summary, Times, Traffic, Waits};
 use crate::jobs::tables::size;
+use crate::shell::tables::counted;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 
@@ -22,7 +23,6 @@ pub fn tables(record: &Record, summary: &Summary, lines: usize) -> String {
 
 fn head(record: &Record, summary: &Summary) -> String {
     let Traffic { messages, bytes } = summary.traffic;
-    let counted = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     format!(
         "{} on {}, {}; {} received, {}\n",
         counted(record.tasks.len(), "task"),

@@ -10,7 +10,7 @@ use pvm3::{BatchRecord, HostInfo, LoadRecord, LoadVector, QueueRecord, Scope, Ta
 use rates::Known;
 pub use rates::{TaskRates, TeamRates, TurnRates};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// Hosts that are remembered when they have gone.
 const GONE_MAX: usize = 200;
@@ -265,8 +265,7 @@ impl State {
 
 /// Milliseconds since 1970.
 pub fn milliseconds() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    u64::try_from(crate::since_1970().as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -196,9 +196,8 @@ fn trace_json(news: &News, role: Role, is_all: bool) -> String {
         [from, to, message.tag.into(), message.bytes, message.sent.unwrap_or(-1), message.received]
     });
     let rows: Vec<Value> = news.rows.iter().map(|(tid, name)| json!([tid, tid.to_host(), name])).collect();
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     json!({
-        "tracer": role.name(), "all": is_all, "now": i64::try_from(now.as_micros()).unwrap_or(i64::MAX),
+        "tracer": role.name(), "all": is_all, "now": i64::try_from(crate::since_1970().as_micros()).unwrap_or(i64::MAX),
         "rows": rows, "changes": changes.collect::<Vec<_>>(), "messages": messages.collect::<Vec<_>>(),
     })
     .to_string()

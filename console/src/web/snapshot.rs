@@ -181,7 +181,6 @@ fn matrix_json(report: &RowsReport) -> Value {
 mod tests {
     use super::*;
     use crate::view::{TaskRates, TurnRates};
-    use pvm_wire::rows::Place;
     use pvm3::{HostInfo, LoadVector, TaskInfo};
 
     fn host(index: i32, name: &str, load: Option<LoadVector>) -> Host {
@@ -229,22 +228,8 @@ mod tests {
 
     #[test]
     fn a_row_of_the_matrix_names_each_team_once() {
-        let place = |row, host, team, processes| Place { row, host, team, processes };
-        let report = RowsReport {
-            is_on: true,
-            count: 2,
-            now: 1,
-            hosts: vec![("h1".into(), 2), ("h2".into(), 1)],
-            teams: vec!["a".into(), "b".into()],
-            places: vec![
-                place(0, 0, 0, 2),
-                place(0, 1, 0, 1),
-                place(1, 0, 1, 1),
-                place(9, 0, 1, 1),
-                place(1, 0, 7, 1),
-            ],
-            ..RowsReport::default()
-        };
+        let places = [(0, 0, 0, 2), (0, 1, 0, 1), (1, 0, 1, 1), (9, 0, 1, 1), (1, 0, 7, 1)];
+        let report = crate::commands::rows::tests::report(&places);
         let expected = json!({
             "on": true, "hosts": [["h1", 2], ["h2", 1]],
             "rows": [[false, [["a", 3, [0, 1]]]], [true, [["b", 1, [0]], ["?", 1, [0]]]]],

@@ -6,8 +6,10 @@ pub mod coallocation;
 pub mod dasic;
 pub mod epochs;
 
+use crate::engine::{Engine, Time, seconds, to_seconds};
 use crate::report::{Cell, Point, Series};
 use crate::stats::Summary;
+use crate::workload::Job;
 use indicatif::ProgressBar;
 use rayon::prelude::*;
 
@@ -42,6 +44,34 @@ impl Runs {
             (0..cases.len() * seeds as usize).into_par_iter().map(one).collect::<Vec<O>>().into_iter();
         cases.iter().map(|_| outcomes.by_ref().take(seeds as usize).collect()).collect()
     }
+}
+
+/// A simulation of jobs on nodes is given up after this many failures without a job that ends.
+const IN_VAIN: u32 = 200_000;
+
+/// The nodes that have jobs.
+#[derive(Debug, Default)]
+struct Busy {
+    nodes: u32,
+    /// Until when their time is counted.
+    until: Time,
+    /// Nodes times seconds until then.
+    node_seconds: f64,
+}
+
+impl Busy {
+    fn count(&mut self, now: Time) {
+        self.node_seconds += to_seconds(now - self.until) * f64::from(self.nodes);
+        self.until = now;
+    }
+}
+
+/// Plans the event of a job's submission. Whether there is a job.
+fn plan_submission<E>(engine: &mut Engine<E>, job: Option<&Job>, event: E) -> bool {
+    if let Some(job) = job {
+        engine.at(seconds(job.submit), event);
+    }
+    job.is_some()
 }
 
 /// The mean of a measure over the seeds.

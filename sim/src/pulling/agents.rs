@@ -107,7 +107,7 @@ pub fn simulate(workload: &Workload, policy: Policy, costs: &Costs, seed: u64) -
     simulation.engine.after(costs.local, Event::Created);
     simulation.engine.after(LOADS_APART, Event::Loads);
     while simulation.done < workload.tasks
-        && let Some(event) = simulation.engine.next_event()
+        && let Some(event) = simulation.execution.next_event(&mut simulation.engine, Event::handler)
     {
         simulation.on_event(event);
     }
@@ -116,9 +116,6 @@ pub fn simulate(workload: &Workload, policy: Policy, costs: &Costs, seed: u64) -
 
 impl Simulation<'_> {
     fn on_event(&mut self, event: Event) {
-        if let Some(delay) = self.execution.delay(event.handler(), self.engine.now()) {
-            return self.engine.after(delay, event);
-        }
         match event {
             Event::Created => self.tell_agents(),
             Event::Hears { host, what } => self.tell(host, what),

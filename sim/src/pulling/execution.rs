@@ -2,7 +2,7 @@
 
 use super::waits::Turns;
 use super::{Costs, Processors, Workload};
-use crate::engine::Time;
+use crate::engine::{Engine, Time};
 use crate::random::Random;
 
 /// A process besides the tasks.
@@ -91,8 +91,23 @@ impl<'a> Execution<'a> {
         plan
     }
 
+    /// The next event whose process, if any, runs. One for a process that waits comes again when that runs.
+    pub fn next_event<E>(
+        &mut self,
+        engine: &mut Engine<E>,
+        handler: impl Fn(&E) -> Option<Process>,
+    ) -> Option<E> {
+        loop {
+            let event = engine.next_event()?;
+            match self.delay(handler(&event), engine.now()) {
+                Some(delay) => engine.after(delay, event),
+                None => return Some(event),
+            }
+        }
+    }
+
     /// The delay until a process handles what reaches it now; `None`: it is about none, or it runs.
-    pub fn delay(&mut self, process: Option<Process>, now: Time) -> Option<Time> {
+    fn delay(&mut self, process: Option<Process>, now: Time) -> Option<Time> {
         let Hosts::Own(hosts) = &mut self.hosts else { return None };
         let (host, turns): (_, fn(&mut Shared) -> &mut Turns) = match process? {
             Process::Daemon(host) => (host, |shared| &mut shared.daemon),

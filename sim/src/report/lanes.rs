@@ -1,7 +1,7 @@
 //! What ran when, in lanes: a bar for each time in which something ran, and a shade for each in which nothing may.
 
 use super::Error;
-use super::plot::{COLOURS, Drawing, DrawingError, LETTER};
+use super::plot::{COLOURS, Drawing, DrawingError, LETTER, document};
 use plotters::prelude::*;
 
 /// A picture of lanes over time.
@@ -52,18 +52,10 @@ const TICKS: f64 = 8.0;
 impl Lanes {
     /// The picture as an SVG document.
     pub fn svg(&self) -> Result<String, Error> {
-        let mut text = String::new();
-        {
-            let longest = self.names.iter().chain([&self.shade]).map(|name| name.chars().count()).max();
-            let width = LEFT + CHART + RIGHT + 30 + LETTER * longest.unwrap_or(0) as i32;
-            let height = TOP + LANE * self.lanes.len().max(self.names.len()) as i32 + BOTTOM;
-            let area = SVGBackend::with_string(&mut text, (width.cast_unsigned(), height.cast_unsigned()));
-            let area = area.into_drawing_area();
-            self.draw(&area)
-                .and_then(|()| area.present())
-                .map_err(|error| Error::Plot { name: self.name.clone(), reason: error.to_string() })?;
-        }
-        Ok(text)
+        let longest = self.names.iter().chain([&self.shade]).map(|name| name.chars().count()).max();
+        let width = LEFT + CHART + RIGHT + 30 + LETTER * longest.unwrap_or(0) as i32;
+        let height = TOP + LANE * self.lanes.len().max(self.names.len()) as i32 + BOTTOM;
+        document(&self.name, (width.cast_unsigned(), height.cast_unsigned()), |area| self.draw(area))
     }
 
     /// Where a time is; those outside are at the edge.

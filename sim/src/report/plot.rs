@@ -125,18 +125,36 @@ struct Look {
     aside: i32,
 }
 
+/// What is drawn on an area of this size, in pixels, as an SVG document; an error has the name.
+pub(super) fn document(
+    name: &str,
+    size: (u32, u32),
+    draw: impl FnOnce(&Drawing<'_>) -> Result<(), DrawingError>,
+) -> Result<String, Error> {
+    let mut text = String::new();
+    let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
+    let drawn = draw(&area).and_then(|()| area.present());
+    drop(area);
+    drawn.map_err(|error| Error::Plot { name: name.to_owned(), reason: error.to_string() })?;
+    Ok(text)
+}
+
 impl Plot {
+    /// Curves over linear axes, which are named with their units: the horizontal one first.
+    pub fn new(name: &str, title: &str, (x, y): (&str, &str), series: Vec<Series>) -> Self {
+        let [name, title, x, y] = [name, title, x, y].map(str::to_owned);
+        Self { name, title, x, y, series, ..Self::default() }
+    }
+
+    /// Medians of repeated measurements over logarithmic axes, with the quartiles as bars.
+    pub fn measured(name: &str, title: &str, axes: (&str, &str), series: Vec<Series>) -> Self {
+        Self { log_x: true, log_y: true, bars: Bars::Quartiles, ..Self::new(name, title, axes, series) }
+    }
+
     /// The plot as an SVG document.
     pub fn svg(&self) -> Result<String, Error> {
-        let mut text = String::new();
-        {
-            let size = ((CHART + self.legend_width()).cast_unsigned(), HEIGHT);
-            let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
-            self.draw(&area)
-                .and_then(|()| area.present())
-                .map_err(|error| Error::Plot { name: self.name.clone(), reason: error.to_string() })?;
-        }
-        Ok(text)
+        let size = ((CHART + self.legend_width()).cast_unsigned(), HEIGHT);
+        document(&self.name, size, |area| self.draw(area))
     }
 
     /// Room for the longest name. How wide it is depends on the viewer's font, so letters count as wide ones.

@@ -2,6 +2,7 @@
 
 use super::orders::{CLUSTERS, Ended, OUTPUT, Order, Submissions};
 use super::predict::{bits, link, mixed_hosts, queue, speed};
+use crate::lab;
 use crate::program;
 use anyhow::{Context, Result, anyhow, ensure};
 use pvm_sched::coallocation::Strategy;
@@ -161,7 +162,5 @@ fn start(plan: Plan, queues: &str, slots: &Slots, hosts: usize) -> Result<Machin
     fs::write(&file, queues)?;
     let [name, means] = COSCHEDULING;
     let plan = plan.variable(name, means).variable("PVM_QUEUES", &file).variable("PVM_STATE", &state);
-    let machine = plan.try_start().map_err(|failure| anyhow!("the daemon does not start: {failure:?}"))?;
-    machine.console_with_hosts(hosts).quit();
-    Ok(machine)
+    lab::start_hosts(plan, hosts)
 }

@@ -6,16 +6,13 @@ pub mod orders;
 mod predict;
 mod report;
 
-use super::page::Shown;
-use crate::lab::Programs;
-use crate::part::Session;
+use crate::lab::Trial;
 use crate::stats::Summary;
 use anyhow::{Context, Result};
 use machines::{Clusters, Slots};
 use orders::{Ended, Order, orders, slots};
 use predict::{Model, Times, framed, predict};
 use pvm_sched::coallocation::Strategy;
-use pvm_sim::report::Report;
 use pvm_tests::Installation;
 use serde::Serialize;
 use std::path::Path;
@@ -124,12 +121,8 @@ fn points(bwbn: &[f64]) -> Vec<Point> {
 }
 
 /// Makespans and utilisations. Nothing where they cannot be measured.
-pub fn measure(
-    ours: &Installation,
-    programs: Programs,
-    (rounds, quick): (usize, bool),
-    session: &Session,
-) -> Result<Vec<Curves>> {
+pub fn measure(trial: Trial) -> Result<Vec<Curves>> {
+    let Trial { ours, programs, rounds, quick, session } = trial;
     let (jobs, busy) = if quick { (FEW_JOBS, SHORT_BUSY) } else { (JOBS, BUSY) };
     let mut points = points(if quick { &LITTLE_BWBN } else { &BWBN });
     let rounds = rounds.min(if quick { 1 } else { ROUNDS_MAX });
@@ -201,18 +194,6 @@ impl Point {
         // On the ideal machine the daemons know of no clusters, and expect all hosts to be of one speed.
         let local = local.iter().filter(|_| self.strategy.has_network());
         local.filter_map(|ended| Some(ended.ended as f64 - ended.predicted? as f64)).collect()
-    }
-}
-
-impl Curves {
-    /// As it is printed: tables, and plots.
-    pub fn report(&self) -> Report {
-        report::report(self)
-    }
-
-    /// As the page has it.
-    pub fn shown(&self) -> Vec<Shown> {
-        report::shown(self)
     }
 }
 

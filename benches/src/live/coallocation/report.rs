@@ -147,14 +147,8 @@ impl Curves {
             name: strategy.name().to_owned(),
             points: self.curve(strategy, value).into_iter().map(|(x, y)| Place { x, y, half: 0.0 }).collect(),
         };
-        Plot {
-            name: format!("{NAME}{word}"),
-            title: title.to_owned(),
-            x: "bandwidth between two tasks, BWBN (scaled Mbit/s)".to_owned(),
-            y: unit.to_owned(),
-            series: Strategy::ALL.iter().map(series).collect(),
-            ..Plot::default()
-        }
+        let axes = ("bandwidth between two tasks, BWBN (scaled Mbit/s)", unit);
+        Plot::new(&format!("{NAME}{word}"), title, axes, Strategy::ALL.iter().map(series).collect())
     }
 
     fn plots(&self) -> Vec<Plot> {
@@ -198,46 +192,46 @@ const ORDER_HEAD: [&str; 4] = ["BWBN", "live", "simulated", "and links used in e
 const CROSSINGS_HEAD: [&str; 6] =
     ["strategy", "live", "simulated", "and links used in exchanges only", "pvm sim", "paper"];
 
-/// As it is printed.
-pub fn report(curves: &Curves) -> Report {
-    let rows = curves.points.iter().map(Point::row).collect();
-    let tables = vec![
-        table(NAME, MAKESPANS, &HEAD, rows),
-        table(ORDER.0, ORDER.1, &ORDER_HEAD, curves.orders()),
-        table(CROSSINGS.0, CROSSINGS.1, &CROSSINGS_HEAD, curves.crossings()),
-    ];
-    Report { tables, plots: curves.plots(), ..Report::default() }
-}
+impl Curves {
+    /// As it is printed: tables, and plots.
+    pub fn report(&self) -> Report {
+        let rows = self.points.iter().map(Point::row).collect();
+        let tables = vec![
+            table(NAME, MAKESPANS, &HEAD, rows),
+            table(ORDER.0, ORDER.1, &ORDER_HEAD, self.orders()),
+            table(CROSSINGS.0, CROSSINGS.1, &CROSSINGS_HEAD, self.crossings()),
+        ];
+        Report { tables, plots: self.plots(), ..Report::default() }
+    }
 
-/// As the page has it.
-pub fn shown(curves: &Curves) -> Vec<Shown> {
-    let rounds = curves.points.first().map_or(0, |point| point.live.len());
-    let spread = if rounds == 1 { "One round".to_owned() } else { format!("Medians of {rounds} rounds") };
-    let shown = |(name, title): (&'static str, &'static str), head: &[&str], rows: Vec<Vec<String>>| Shown {
-        name,
-        title,
-        unit: "",
-        command: COMMAND,
-        spread: Some(spread.clone()),
-        columns: head.iter().map(|&name| name.to_owned()).collect(),
-        rows,
-        ratios: Vec::new(),
-        note: String::new(),
-        plots: Vec::new(),
-    };
-    let rows = curves.points.iter().map(Point::row).collect();
-    let note = format!(
-        "{} jobs. BWBN in scaled Mbit/s, of {} kbit/s each. Jobs in one cluster took {} ms longer than their work, in the median.",
-        curves.jobs,
-        MEGABIT / 1000.0,
-        number(median(&curves.late))
-    );
-    let ratios = vec![["live, s", "simulated, s"]];
-    vec![
-        Shown { ratios, note, plots: curves.plots(), ..shown((NAME, MAKESPANS), &HEAD, rows) },
-        shown(ORDER, &ORDER_HEAD, curves.orders()),
-        shown(CROSSINGS, &CROSSINGS_HEAD, curves.crossings()),
-    ]
+    /// As the page has it.
+    pub fn shown(&self) -> Vec<Shown> {
+        let rounds = self.points.first().map_or(0, |point| point.live.len());
+        let spread = if rounds == 1 { "One round".to_owned() } else { format!("Medians of {rounds} rounds") };
+        let shown =
+            |(name, title): (&'static str, &'static str), head: &[&str], rows: Vec<Vec<String>>| Shown {
+                name,
+                title,
+                command: COMMAND,
+                spread: Some(spread.clone()),
+                columns: head.iter().map(|&name| name.to_owned()).collect(),
+                rows,
+                ..Shown::default()
+            };
+        let rows = self.points.iter().map(Point::row).collect();
+        let note = format!(
+            "{} jobs. BWBN in scaled Mbit/s, of {} kbit/s each. Jobs in one cluster took {} ms longer than their work, in the median.",
+            self.jobs,
+            MEGABIT / 1000.0,
+            number(median(&self.late))
+        );
+        let ratios = vec![["live, s", "simulated, s"]];
+        vec![
+            Shown { ratios, note, plots: self.plots(), ..shown((NAME, MAKESPANS), &HEAD, rows) },
+            shown(ORDER, &ORDER_HEAD, self.orders()),
+            shown(CROSSINGS, &CROSSINGS_HEAD, self.crossings()),
+        ]
+    }
 }
 
 #[cfg(test)]

@@ -59,6 +59,13 @@ pub struct Settings {
     pub visit: f64,
 }
 
+/// As without options.
+impl Default for Settings {
+    fn default() -> Self {
+        settings::defaults()
+    }
+}
+
 /// Active pulling and co-allocation are simulated on this number of hosts at most: the manager of a batch asks all nodes, and the executor
 /// goes through all clusters for each request, so the work grows with the square of the hosts.
 const CENTRAL_HOSTS_MAX: u64 = 1000;
@@ -212,16 +219,9 @@ fn report(cases: &[Case], outcomes: &[Vec<Outcome>]) -> Report {
             };
             series(name(kind), cases, outcomes, place, measure)
         };
-        Plot {
-            name: file.to_owned(),
-            title: title.to_owned(),
-            x: if over_hosts { "hosts" } else { "load (part of what the hosts can do)" }.to_owned(),
-            y: y.to_owned(),
-            log_x: over_hosts,
-            log_y: true,
-            series: Kind::ALL.iter().map(curve).collect(),
-            ..Plot::default()
-        }
+        let x = if over_hosts { "hosts" } else { "load (part of what the hosts can do)" };
+        let curves = Kind::ALL.iter().map(curve).collect();
+        Plot { log_x: over_hosts, log_y: true, ..Plot::new(file, title, (x, y), curves) }
     };
     let plots = vec![
         plot("allocation-slowdown", "Slowdown over load", false, "response / run time", |o| o.slowdown),
@@ -239,21 +239,8 @@ mod tests {
     use super::*;
 
     fn settings() -> Settings {
-        Settings {
-            hosts: vec![5],
-            load: vec![0.8],
-            load_hosts: 40,
-            hosts_load: 0.8,
-            processes: 2,
-            batch: 4,
-            run: 10.0,
-            creators: 0.2,
-            delay: 0.0,
-            mtbf: 0.0,
-            repair: 60.0,
-            idle: 0.0,
-            visit: 60.0,
-        }
+        let (hosts, load) = (vec![5], vec![0.8]);
+        Settings { hosts, load, load_hosts: 40, processes: 2, batch: 4, ..Settings::default() }
     }
 
     fn outcome(kind: Kind) -> Outcome {

@@ -162,15 +162,8 @@ fn report(cases: &[Case], outcomes: &[Vec<Outcome>]) -> Report {
             let place = |case: &Case| (case.setting.policy == *policy).then_some(case.load);
             series(policy.name(), cases, outcomes, place, measure)
         };
-        Plot {
-            name: name.to_owned(),
-            title: title.to_owned(),
-            x: "load (part of what the nodes can do)".to_owned(),
-            y: y.to_owned(),
-            log_y,
-            series: Policy::ALL.iter().map(curve).filter(|curve| !curve.points.is_empty()).collect(),
-            ..Plot::default()
-        }
+        let curves = Policy::ALL.iter().map(curve).filter(|curve| !curve.points.is_empty()).collect();
+        Plot { log_y, ..Plot::new(name, title, ("load (part of what the nodes can do)", y), curves) }
     };
     let plots = vec![
         plot("batch-slowdown", "Bounded slowdown", "(wait + run) / run, runs of at least 10 s", true, |o| {
@@ -196,18 +189,8 @@ mod tests {
     use super::*;
 
     fn settings() -> Settings {
-        Settings {
-            jobs: 200,
-            nodes: 64,
-            users: 5,
-            load: vec![0.5, 0.8],
-            policies: Vec::new(),
-            per_user: 100,
-            mtbf: 100.0,
-            repair: 4.0,
-            trace: None,
-            lenient: false,
-        }
+        let words = "--jobs 200 --nodes 64 --users 5 --load 0.5,0.8 --per-user 100 --mtbf 100";
+        settings::parse(words.split(' ')).expect("arguments")
     }
 
     #[test]

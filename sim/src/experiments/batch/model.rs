@@ -1,6 +1,7 @@
 //! A machine of equal nodes that runs rigid jobs, and whose nodes fail.
 
 use crate::engine::{Engine, Time, seconds, to_seconds};
+use crate::experiments::{Busy, IN_VAIN, plan_submission};
 use crate::random::Random;
 use crate::stats::{Summary, bounded_slowdown, jain};
 use crate::workload::Job;
@@ -109,7 +110,7 @@ struct Machine {
     running: Slab<Running>,
     /// By their estimated ends.
     ends: BTreeSet<(Time, usize, u32)>,
-    busy: u32,
+    busy: Busy,
     down: u32,
     submitted: u64,
     plans: u64,
@@ -117,8 +118,6 @@ struct Machine {
     failures: Random,
     /// Failures since a job ended.
     in_vain: u32,
-    last: Time,
-    busy_time: f64,
     waits: Summary,
     slowdowns: Summary,
     bounded: Summary,
@@ -129,31 +128,22 @@ struct Machine {
 /// The longest run time of the queue for short jobs, in the scheduler's measure.
 const HOUR: u64 = 3_600_000;
 
-/// The simulation is given up after this many failures without a job that ends.
-const IN_VAIN: u32 = 200_000;
-
 /// Runs the jobs, which come in the order of submission, to their end.
 pub fn simulate(setting: &Setting, seed: u64, jobs: impl IntoIterator<Item = Job>) -> Outcome {
     let mut machine = Machine::new(setting, seed);
-    let mut jobs = jobs.into_iter();
-    let mut next = jobs.next();
-    machine.more = next.is_some();
-    if let Some(job) = next {
-        machine.engine.at(seconds(job.submit), Event::Submit);
+    let mut jobs = jobs.into_iter().peekable();
+    machine.expect(jobs.peek());
+    if machine.more {
         machine.plan_failure();
     }
     while let Some(event) = machine.engine.next_event() {
-        machine.account();
+        machine.busy.count(machine.engine.now());
         match event {
             Event::Submit => {
-                if let Some(job) = next.take() {
+                if let Some(job) = jobs.next() {
                     machine.submit(job);
                 }
-                next = jobs.next();
-                machine.more = next.is_some();
-                if let Some(job) = next {
-                    machine.engine.at(seconds(job.submit), Event::Submit);
-                }
+                machine.expect(jobs.peek());
             }
             Event::End { slot, plan } => machine.end(slot, plan),
             Event::Fail => machine.fail(),
@@ -180,15 +170,13 @@ impl Machine {
             waiting: HashMap::new(),
             running: Slab::new(),
             ends: BTreeSet::new(),
-            busy: 0,
+            busy: Busy::default(),
             down: 0,
             submitted: 0,
             plans: 0,
             more: false,
             failures: Random::part(seed, 9),
             in_vain: 0,
-            last: 0,
-            busy_time: 0.0,
             waits: Summary::default(),
             slowdowns: Summary::default(),
             bounded: Summary::default(),
@@ -208,8 +196,13 @@ impl Machine {
         self.engine.now() / 1000
     }
 
+    /// Plans the submission of the next job, if there is one.
+    fn expect(&mut self, job: Option<&Job>) {
+        self.more = plan_submission(&mut self.engine, job, Event::Submit);
+    }
+
     fn is_over(&self) -> bool {
-        !self.more && self.busy == 0 && self.waiting.is_empty()
+        !self.more && self.busy.nodes == 0 && self.waiting.is_empty()
     }
 
     fn submit(&mut self, job: Job) {
@@ -239,7 +232,7 @@ impl Machine {
 
     fn start(&mut self, id: u64, job: Job) {
         let now = self.engine.now();
-        self.busy += job.width;
+        self.busy.nodes += job.width;
         self.plans += 1;
         let estimate = now.saturating_add(seconds(job.estimate.max(job.run)));
         let slot = self.running.insert(Running { id, job, started: now, estimate, plan: self.plans });
@@ -251,7 +244,7 @@ impl Machine {
     fn leave(&mut self, slot: usize, again: bool) -> Option<Running> {
         let running = self.running.try_remove(slot)?;
         self.ends.remove(&(running.estimate, slot, running.job.width));
-        self.busy -= running.job.width;
+        self.busy.nodes -= running.job.width;
         let ran = to_seconds(self.engine.now() - running.started);
         self.outcome.node_seconds += ran * f64::from(running.job.width);
         for _ in 0..running.job.width {
@@ -296,7 +289,7 @@ impl Machine {
             return;
         }
         let node = self.failures.below(up as usize) as u32;
-        if node < self.busy {
+        if node < self.busy.nodes {
             let mut first = 0;
             let owner = self.ends.iter().find(|&&(_, _, width)| {
                 first += width;
@@ -313,15 +306,9 @@ impl Machine {
         self.engine.after(seconds(self.setting.repair), Event::Repair);
     }
 
-    fn account(&mut self) {
-        let now = self.engine.now();
-        self.busy_time += to_seconds(now - self.last) * f64::from(self.busy);
-        self.last = now;
-    }
-
     fn finish(mut self) -> Outcome {
         let space = self.outcome.makespan * f64::from(self.setting.nodes);
-        self.outcome.utilisation = if space > 0.0 { self.busy_time / space } else { 0.0 };
+        self.outcome.utilisation = if space > 0.0 { self.busy.node_seconds / space } else { 0.0 };
         self.outcome.wait = self.waits.mean();
         self.outcome.slowdown = self.slowdowns.mean();
         self.outcome.bounded = self.bounded.mean();

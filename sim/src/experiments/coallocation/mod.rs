@@ -249,13 +249,8 @@ fn report(cases: &[Case], outcomes: &[Vec<Outcome>]) -> Report {
     let all = over_bandwidth(cases, outcomes, &Strategy::ALL, hours);
     let close = over_bandwidth(cases, outcomes, &Strategy::ALL[..6], hours);
     let used = over_bandwidth(cases, outcomes, &Strategy::ALL, |o: &Outcome| o.utilisation * 100.0);
-    let plot = |name: &str, title: &str, y: &str, series| Plot {
-        name: name.to_owned(),
-        title: title.to_owned(),
-        x: "bandwidth between two nodes, BWBN (Mbit/s)".to_owned(),
-        y: y.to_owned(),
-        series,
-        ..Plot::default()
+    let plot = |name: &str, title: &str, y: &str, series| {
+        Plot::new(name, title, ("bandwidth between two nodes, BWBN (Mbit/s)", y), series)
     };
     let mark = |label: &str, y| Mark { label: label.to_owned(), x: 100.0, y };
     let mut figure4 = plot("coallocation-figure4", "Utilisation (figure 4)", "mean utilisation (%)", used);
@@ -322,16 +317,9 @@ fn over_variance(cases: &[Case], outcomes: &[Vec<Outcome>], strategy: Strategy, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        settings: Settings,
-    }
 
     fn settings(args: &[&str]) -> Settings {
-        Line::try_parse_from(std::iter::once(&"x").chain(args)).map(|line| line.settings).expect("arguments")
+        settings::parse(args).expect("arguments")
     }
 
     #[test]
@@ -411,7 +399,7 @@ mod tests {
     #[test]
     fn clusters_are_checked() {
         for wrong in ["8", "0:1", "8:0", "8:-1", "8:nan", "x:1"] {
-            assert!(Line::try_parse_from(["x", "--clusters", wrong]).is_err(), "{wrong}");
+            assert!(settings::parse::<Settings>(["--clusters", wrong]).is_err(), "{wrong}");
         }
         assert_eq!(settings(&["--clusters", "8:1,4:2.5"]).clusters, [(8, 1.0), (4, 2.5)]);
     }

@@ -1,6 +1,7 @@
 //! Clusters joined by a star of links, whose nodes may fail, and rigid jobs that the frame of algorithm 1 starts.
 
 use crate::engine::{Engine, Time, seconds, to_seconds};
+use crate::experiments::{Busy, IN_VAIN, plan_submission};
 use crate::random::Random;
 use crate::stats::Summary;
 use crate::workload::Job;
@@ -84,9 +85,6 @@ enum Event {
     Repair { site: usize },
 }
 
-/// The simulation is given up after this many failures without a job that ends.
-const IN_VAIN: u32 = 200_000;
-
 struct Running {
     job: Job,
     /// The cluster it was submitted at.
@@ -113,15 +111,13 @@ struct Machine<'a> {
     plans: u64,
     /// One line, or under No-Share one per cluster.
     lines: Vec<Line<(Job, usize)>>,
-    busy: u32,
+    busy: Busy,
     down: u32,
     /// Whether jobs are still to be submitted.
     more: bool,
     failures: Random,
     /// Failures since a job ended.
     in_vain: u32,
-    last: Time,
-    busy_time: f64,
     waits: Summary,
     slowdowns: Summary,
     outcome: Outcome,
@@ -132,23 +128,18 @@ pub fn simulate(setting: &Setting, seed: u64, jobs: impl IntoIterator<Item = Job
     check(&setting.clusters)?;
     let mut machine = Machine::new(setting, seed);
     let mut random = Random::part(seed, 2);
-    let mut jobs = jobs.into_iter();
-    let mut next = jobs.next();
-    if let Some(job) = next {
-        machine.engine.at(seconds(job.submit), Event::Submit);
+    let mut jobs = jobs.into_iter().peekable();
+    machine.expect(jobs.peek());
+    if machine.more {
         machine.plan_failure();
     }
     while let Some(event) = machine.engine.next_event() {
         match event {
             Event::Submit => {
-                if let Some(job) = next.take() {
+                if let Some(job) = jobs.next() {
                     machine.submit(job, &mut random);
                 }
-                next = jobs.next();
-                machine.more = next.is_some();
-                if let Some(job) = next {
-                    machine.engine.at(seconds(job.submit), Event::Submit);
-                }
+                machine.expect(jobs.peek());
             }
             Event::End { slot, plan } => machine.end(slot, plan),
             Event::Fail => machine.fail(),
@@ -191,21 +182,24 @@ impl<'a> Machine<'a> {
             spanning: Vec::new(),
             plans: 0,
             lines: (0..lines).map(|_| Line::new()).collect(),
-            busy: 0,
+            busy: Busy::default(),
             down: 0,
-            more: true,
+            more: false,
             failures: Random::part(seed, 12),
             in_vain: 0,
-            last: 0,
-            busy_time: 0.0,
             waits: Summary::default(),
             slowdowns: Summary::default(),
             outcome: Outcome::default(),
         }
     }
 
+    /// Plans the submission of the next job, if there is one.
+    fn expect(&mut self, job: Option<&Job>) {
+        self.more = plan_submission(&mut self.engine, job, Event::Submit);
+    }
+
     fn is_over(&self) -> bool {
-        !self.more && self.busy == 0 && self.lines.iter().all(Line::is_empty)
+        !self.more && self.busy.nodes == 0 && self.lines.iter().all(Line::is_empty)
     }
 
     /// The cluster that a job is submitted at: any that is large enough. The largest if none is.
@@ -258,8 +252,8 @@ impl<'a> Machine<'a> {
 
     fn start(&mut self, job: Job, home: usize, shares: Vec<Share>) {
         let now = self.engine.now();
-        self.account();
-        self.busy += job.width;
+        self.busy.count(self.engine.now());
+        self.busy.nodes += job.width;
         let spans = shares.len() > 1 && self.setting.strategy.has_network();
         let factors = shares.iter().map(|share| self.sites[share.site].factor);
         let execution = execution_time(job.run, 1.0, factors);
@@ -301,7 +295,7 @@ impl<'a> Machine<'a> {
 
     /// A job leaves its nodes, whether it has ended or not.
     fn leave(&mut self, slot: usize) -> Option<Running> {
-        self.account();
+        self.busy.count(self.engine.now());
         if let Some(at) = self.spanning.iter().position(|&other| other == slot) {
             self.spanning.swap_remove(at);
             self.load_links(slot, -1.0);
@@ -310,7 +304,7 @@ impl<'a> Machine<'a> {
         for share in &running.shares {
             self.sites[share.site].free += share.nodes;
         }
-        self.busy -= running.job.width;
+        self.busy.nodes -= running.job.width;
         let ran = to_seconds(self.engine.now() - running.started);
         self.outcome.node_seconds += ran * f64::from(running.job.width);
         Some(running)
@@ -339,7 +333,7 @@ impl<'a> Machine<'a> {
         self.plan_failure();
         self.in_vain += 1;
         let free: u32 = self.sites.iter().map(|site| site.free).sum();
-        let node = self.failures.below((free + self.busy) as usize) as u32;
+        let node = self.failures.below((free + self.busy.nodes) as usize) as u32;
         let Some((site, owner)) = self.owner(node) else { return };
         let lost = owner.and_then(|slot| self.leave(slot));
         self.sites[site].free -= 1;
@@ -403,17 +397,11 @@ impl<'a> Machine<'a> {
         self.engine.at(running.since.saturating_add(seconds(left)), Event::End { slot, plan: running.plan });
     }
 
-    fn account(&mut self) {
-        let now = self.engine.now();
-        self.busy_time += to_seconds(now - self.last) * f64::from(self.busy);
-        self.last = now;
-    }
-
     fn finish(mut self) -> Outcome {
         let total: f64 = self.setting.clusters.iter().map(|cluster| f64::from(cluster.nodes)).sum();
-        self.outcome.makespan = to_seconds(self.last);
-        if self.last > 0 {
-            self.outcome.utilisation = self.busy_time / (total * self.outcome.makespan);
+        self.outcome.makespan = to_seconds(self.busy.until);
+        if self.busy.until > 0 {
+            self.outcome.utilisation = self.busy.node_seconds / (total * self.outcome.makespan);
         }
         self.outcome.spanning /= (self.outcome.jobs.max(1)) as f64;
         self.outcome.wait = self.waits.mean();

@@ -69,9 +69,7 @@ pub struct Settings {
 /// As without options.
 impl Default for Settings {
     fn default() -> Self {
-        let command = <Self as clap::Args>::augment_args(clap::Command::new("dasic"));
-        let matches = command.get_matches_from(["dasic"]);
-        <Self as clap::FromArgMatches>::from_arg_matches(&matches).expect("every setting has a default")
+        settings::defaults()
     }
 }
 
@@ -195,15 +193,8 @@ pub fn run(settings: &Settings, runs: &Runs) -> Result<Report, Stuck> {
             let place = |case: &Case| (case.policy == policy).then_some(case.idle);
             series(policy.name(), &cases, &outcomes, place, measure)
         };
-        Plot {
-            name: name.to_owned(),
-            title: title.to_owned(),
-            x: "mean time between an owner's visits (slices)".to_owned(),
-            y: y.to_owned(),
-            log_x: true,
-            series: policies.iter().map(curve).collect(),
-            ..Plot::default()
-        }
+        let axes = ("mean time between an owner's visits (slices)", y);
+        Plot { log_x: true, ..Plot::new(name, title, axes, policies.iter().map(curve).collect()) }
     };
     let share =
         plot("dasic-coscheduled", "Coscheduled teams", "part of the teams (%)", |o| o.coscheduled * 100.0);
@@ -218,20 +209,15 @@ mod tests {
     use super::*;
 
     pub(super) fn settings() -> Settings {
+        let idle = vec![300.0];
         Settings {
             workstations: 12,
-            processors: 1,
-            policies: Policy::PAPER.to_vec(),
             largest: 6,
             teams: 100,
-            idle: vec![300.0],
-            visit: 0.67,
+            idle,
             work: 20.0,
-            grain: 0.25,
             load: 0.25,
-            migration: 1.0,
-            mtbf: 0.0,
-            repair: 50.0,
+            ..Settings::default()
         }
     }
 

@@ -80,6 +80,13 @@ pub struct Settings {
     pub visit: f64,
 }
 
+/// As without options.
+impl Default for Settings {
+    fn default() -> Self {
+        settings::defaults()
+    }
+}
+
 /// How nodes schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
@@ -210,15 +217,8 @@ pub fn run(settings: &Settings, runs: &Runs) -> Result<Report, Error> {
             let place = |case: &Case| (case.policy == policy).then_some(case.grain);
             series(policy.name(), &cases, &outcomes, place, measure)
         };
-        Plot {
-            name: name.to_owned(),
-            title: title.to_owned(),
-            x: "computation between exchanges (ms)".to_owned(),
-            y: y.to_owned(),
-            log_x: true,
-            series: Policy::ALL.iter().map(curve).collect(),
-            ..Plot::default()
-        }
+        let axes = ("computation between exchanges (ms)", y);
+        Plot { log_x: true, ..Plot::new(name, title, axes, Policy::ALL.iter().map(curve).collect()) }
     };
     let slowdown =
         plot("epochs-slowdown", "Slowdown over grain", "time / time on an own machine", |o| o.slowdown);

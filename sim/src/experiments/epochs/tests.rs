@@ -1,27 +1,8 @@
 use super::*;
 
 fn settings() -> Settings {
-    Settings {
-        nodes: 6,
-        processors: None,
-        tasks: None,
-        tick: 4.0,
-        base: None,
-        wake: None,
-        jobs: 2,
-        grain: vec![1.0],
-        variation: 0.1,
-        latency: 0.05,
-        daemon: 0.0,
-        interrupt: 0.0,
-        switch: 0.05,
-        slice: 20.0,
-        turn: None,
-        spin: 5,
-        time: 0.4,
-        idle: 0.0,
-        visit: 0.05,
-    }
+    let grain = vec![1.0];
+    Settings { nodes: 6, jobs: 2, grain, slice: 20.0, spin: 5, time: 0.4, visit: 0.05, ..Settings::default() }
 }
 
 fn of(policy: Policy, grain: f64) -> Outcome {
