@@ -60,6 +60,15 @@ static int child(void)
 	return 0;
 }
 
+/* The next mark; 0 at the end of the message. */
+static int next_mark(void)
+{
+	int mark = 0;
+
+	pvm_upkint(&mark, 1, 1);
+	return mark;
+}
+
 /* Whether a number means something different each time. */
 static int changes(int did)
 {
@@ -110,7 +119,7 @@ static void message(void)
 	int mark, event, i;
 	char name[100];
 
-	while ((mark = number()) == TEV_MARK_EVENT_BUFFER || mark == TEV_MARK_EVENT_DESC || mark == TEV_MARK_EVENT_RECORD) {
+	while ((mark = next_mark()) == TEV_MARK_EVENT_BUFFER || mark == TEV_MARK_EVENT_DESC || mark == TEV_MARK_EVENT_RECORD) {
 		if (mark == TEV_MARK_EVENT_BUFFER) {
 			printf("buffer\n");
 			continue;
@@ -129,7 +138,7 @@ static void message(void)
 		} else {
 			for (i = 0; i < layout[event].n; i++)
 				datum(layout[event].did[i], layout[event].type[i]);
-			mark = number();
+			mark = next_mark();
 		}
 		printf("  %d\n", mark);
 		done |= event == (TEV_EXIT | TEV_EVENT_ENTRY) || event == TEV_TIMING || event == TEV_PROFILING;
