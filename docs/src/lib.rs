@@ -51,7 +51,7 @@ pub fn files(folder: &Path, ending: &str) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// A page with what stands between two marks of it replaced.
+/// Replaces the text between two marks of a page.
 pub(crate) fn replaced(
     root: &Path,
     page: &str,

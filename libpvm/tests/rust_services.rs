@@ -323,7 +323,8 @@ fn mask() -> TraceMask {
 
 type Event = (String, Option<bool>, Vec<(&'static str, String)>);
 
-/// All that a program tells until its end, but for times, its id and the ids of C's buffers.
+/// All events of a program until its end, without times, its id and the ids of C's buffers. The program is no task any more then: the next
+/// one counts tasks.
 fn told_by(program: &str, args: &[&str]) -> Vec<Event> {
     let mut task = Task::enrol().unwrap();
     let own = task.tid();
@@ -351,6 +352,8 @@ fn told_by(program: &str, args: &[&str]) -> Vec<Event> {
             told.push((event.name, event.entry, data.collect()));
         }
     }
+    task.notify_exit(&[child], GONE).unwrap();
+    task.recv_timeout(Any, GONE, LIMIT).unwrap().expect("a notice");
     task.exit().unwrap();
     told
 }

@@ -53,7 +53,7 @@ fn take(memory: &Heap, reader: &mut Reader) -> Option<(i32, Vec<u8>)> {
     }
 }
 
-/// Memory with an empty ring and room for so many bytes behind its first chunk, the ring's writer, and the memory once more.
+/// Memory with an empty ring and `behind` bytes behind its first chunk, and the ring's writer. The memory is returned twice, for two threads.
 fn ring(behind: u64) -> (Arc<Heap>, Writer, Arc<Heap>) {
     let memory = Arc::new(Heap::new(RING + FIRST_CHUNK + behind));
     let (writer, theirs) = (Writer::new(&*memory, RING), memory.clone());

@@ -17,7 +17,7 @@ pub fn not_negative(text: &str) -> Result<f64, String> {
     number(text, 0.0)
 }
 
-/// The settings that these words of a command line give, which begin with an option; others are as without options.
+/// Parses the words of a command line, which begin with an option. All other settings have their defaults.
 pub fn parse<S: clap::Args>(
     words: impl IntoIterator<Item = impl Into<OsString> + Clone>,
 ) -> Result<S, clap::Error> {

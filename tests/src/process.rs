@@ -50,7 +50,7 @@ pub fn stat(pid: i32, field: usize) -> Option<String> {
     stat.rsplit(')').next()?.split_whitespace().nth(field).map(str::to_owned)
 }
 
-/// What stands behind a name in `/proc/PID/status` or a file like it.
+/// The value of a field, by name, in `/proc/PID/status` or a file of the same form.
 pub fn field(pid: i32, file: &str, name: &str) -> Option<String> {
     let text = text(pid, file)?;
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;

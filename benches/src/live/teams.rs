@@ -160,7 +160,7 @@ impl Costs {
     }
 }
 
-/// The slowdown of so many teams that share their hosts, simulated for so many rounds; `settings` are those of a number of teams.
+/// Simulated slowdowns of teams that share their hosts, one for each round. `settings` gives the settings for a number of teams.
 pub(super) fn slowdowns(
     case: Case,
     (teams, rounds): (u32, u64),

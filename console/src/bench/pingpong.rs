@@ -12,7 +12,7 @@ pub fn warm_up(count: u64) -> u64 {
     (count / 8).clamp(1, 1000)
 }
 
-/// The time of so many repetitions, after those that warm up.
+/// Runs `once` to warm up, then `count` times more, and returns the time of the latter. Fails as `once` does.
 pub fn timed(count: u64, mut once: impl FnMut() -> Result<(), Stop>) -> Result<Duration, Stop> {
     for _ in 0..warm_up(count) {
         once()?;

@@ -183,7 +183,7 @@ fn queue(queue: &QueueRecord) -> Vec<Cell> {
     ]
 }
 
-/// The row of a task: what it is and uses, then these cells, then its program.
+/// The row of a task: its identity and its usage, then these cells, then its program.
 fn of_task(view: &View, task: &TaskRow, cells: impl IntoIterator<Item = Cell>) -> Vec<Cell> {
     let host = task.host.and_then(|at| view.hosts.get(at)).map_or("-", |host| &host.info.name);
     let state = match task.state {

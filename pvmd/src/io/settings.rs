@@ -356,7 +356,7 @@ fn rsh(setting: Option<String>) -> Vec<String> {
     }
 }
 
-/// What a variable says, as `read` understands it, which else says what is wrong; the default if it is not set.
+/// The value of a variable, parsed by `read`; the default if it is not set. An error of `read` is the reason that the user sees.
 fn chosen<T: Default, R: Into<Cow<'static, str>>>(
     variable: &'static str,
     read: impl FnOnce(&str) -> Result<T, R>,

@@ -59,7 +59,7 @@ impl Promises {
     }
 }
 
-/// Takes off as many of the first entries of a home, as far as it has so many.
+/// Removes the first `count` entries of a home, or all if it has fewer.
 pub(super) fn take_first(entries: &mut BTreeMap<usize, VecDeque<u64>>, home: usize, count: u32) {
     if let Some(of_home) = entries.get_mut(&home) {
         of_home.drain(..of_home.len().min(count as usize));

@@ -125,7 +125,7 @@ struct Look {
     aside: i32,
 }
 
-/// What is drawn on an area of this size, in pixels, as an SVG document; an error has the name.
+/// Draws on an area of this size, in pixels, and returns the SVG document. An error contains the name.
 pub(super) fn document(
     name: &str,
     size: (u32, u32),

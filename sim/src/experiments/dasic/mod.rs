@@ -66,7 +66,7 @@ pub struct Settings {
     pub repair: f64,
 }
 
-/// As without options.
+/// The settings in force without options.
 impl Default for Settings {
     fn default() -> Self {
         settings::defaults()

@@ -80,7 +80,7 @@ pub struct Settings {
     pub visit: f64,
 }
 
-/// As without options.
+/// The settings in force without options.
 impl Default for Settings {
     fn default() -> Self {
         settings::defaults()

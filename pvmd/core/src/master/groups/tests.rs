@@ -44,7 +44,7 @@ fn group_of(tids: std::ops::Range<i32>) -> Keeper {
     keeper
 }
 
-/// To whom the first answer goes, and its number.
+/// The receivers of the first answer, and its number.
 fn told_all(told: &[Answer]) -> (&[Tid], i32) {
     (&told[0].to, first(&told[0].body))
 }
