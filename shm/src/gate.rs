@@ -160,7 +160,7 @@ impl Gate {
             return self.state(round);
         }
         let end = Instant::now() + time;
-        if self.wait.spin(Kind::YIELDING, Some(end), || self.polls_over(round)) {
+        if self.wait.spin(Kind::YIELDING, Some(end), |_| self.polls_over(round)) {
             return self.state(round);
         }
         let parked = Instant::now();

@@ -4,12 +4,21 @@
 //! has not paid off; then it parks, in a way of its own. Between two polls it yields the processor. If the process it waits for runs there, it
 //! gets the processor back soon; a program that computes keeps it for far longer than waking takes. So yields that took long become rare.
 //!
+//! Where more processes wait than there are processors, polls keep the very process from running whose message is awaited, and waking each of
+//! them takes longer than all it does with a message. A yield that hands the processor on takes longer than one that returns at once. After it
+//! the processor counts as crowded: a waiter looks once between two yields. Two peers that run on two processors at the same time need no yields
+//! for many messages. So that they notice it, one of some waits polls as on a processor of its own.
+//!
 //! Two processes that yield to each other on one processor stay there, since neither seems to lack a processor: each message then takes a
 //! context switch, beside an idle processor. A process that is woken is put on an idle one. So a waiter whose waits keep ending with a yield
 //! parks now and then.
 
 use pvm_sched::coscheduling::TwoPhase;
-use pvm_wire::tuned::{YIELD_BACKOFF_MAX, YIELD_LONG, YIELD_PARK_AFTER, YIELD_PARK_AFTER_MAX};
+use pvm_wire::tuned::{
+    CROWDED_WAITS, YIELD_ALONE_MAX, YIELD_BACKOFF_MAX, YIELD_LONG, YIELD_LONG_TICK_PART, YIELD_PARK_AFTER,
+    YIELD_PARK_AFTER_MAX,
+};
+use rustix::time::{ClockId, clock_getres};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -37,6 +46,8 @@ pub struct SpinThenPark {
     sleeps: AtomicU32,
     yields: YieldBackoff,
     shared: SharedProcessor,
+    /// Waits in a row with a crowded processor.
+    crowded: AtomicU32,
 }
 
 /// A wait before it parks.
@@ -49,6 +60,10 @@ pub struct Spin {
     limit: Duration,
     /// Whether it yields; unknown before it could.
     yields: Option<bool>,
+    /// Whether other processes wait for this processor.
+    is_crowded: bool,
+    /// The longest yield.
+    longest: Duration,
 }
 
 /// The next action of a waiter after a poll that has found nothing.
@@ -72,7 +87,21 @@ impl Default for SpinThenPark {
             sleeps: 1.into(),
             yields: YieldBackoff::default(),
             shared: SharedProcessor::default(),
+            crowded: 0.into(),
         }
+    }
+}
+
+impl Spin {
+    /// Whether other processes wait for this processor, so that a poll is to look once only.
+    pub fn is_crowded(&self) -> bool {
+        self.is_crowded
+    }
+
+    /// A yield took this long.
+    pub fn yielded(&mut self, time: Duration) {
+        self.is_crowded = time > YIELD_ALONE_MAX;
+        self.longest = self.longest.max(time);
     }
 }
 
@@ -99,7 +128,8 @@ impl SpinThenPark {
     /// Starts a wait.
     pub fn start(&self, kind: Kind, now: Instant) -> Spin {
         let budget = self.budget();
-        Spin { kind, start: now, budget, limit: budget, yields: None }
+        let is_crowded = !self.crowded.load(Ordering::Relaxed).is_multiple_of(CROWDED_WAITS);
+        Spin { kind, start: now, budget, limit: budget, yields: None, is_crowded, longest: Duration::ZERO }
     }
 
     /// Returns the next action after a poll that has found nothing.
@@ -108,7 +138,7 @@ impl SpinThenPark {
         if elapsed >= spin.limit {
             return Next::Park;
         }
-        if elapsed < spin.kind.before_yields {
+        if elapsed < spin.kind.before_yields && !spin.is_crowded {
             return Next::Poll;
         }
         if spin.yields.is_none() && self.shared.is_to_be_left() {
@@ -119,15 +149,18 @@ impl SpinThenPark {
         if *spin.yields.get_or_insert_with(|| self.yields.are_due()) {
             return Next::Yield;
         }
-        spin.limit = spin.kind.unyielding.map_or(Duration::ZERO, |part| spin.budget / part);
+        // Polls would keep others from running, the peer among them.
+        let part = spin.kind.unyielding.filter(|_| !spin.is_crowded);
+        spin.limit = part.map_or(Duration::ZERO, |part| spin.budget / part);
         if elapsed < spin.limit { Next::Poll } else { Next::Park }
     }
 
     /// A wait has found something, or parks. A wait that was not allowed to poll is no result.
-    pub fn end(&self, spin: &Spin, now: Instant, is_found: bool) {
+    pub fn end(&self, spin: &Spin, is_found: bool) {
         if spin.yields == Some(true) {
-            self.yields.took(now.duration_since(spin.start));
+            self.yields.took(spin.longest);
         }
+        self.was_crowded(spin, is_found);
         if is_found {
             self.shared.found(spin.yields == Some(true));
         }
@@ -135,6 +168,16 @@ impl SpinThenPark {
             let mut policy = self.load();
             policy.spun(spin.budget, is_found);
             self.store(policy);
+        }
+    }
+
+    /// Keeps whether the processor is crowded. A program that computes is no crowd: beside it, polls for a peer on another processor pay.
+    fn was_crowded(&self, spin: &Spin, is_found: bool) {
+        let crowded = self.crowded.load(Ordering::Relaxed);
+        if spin.is_crowded && spin.longest < long_yield() {
+            self.crowded.store(crowded.wrapping_add(1), Ordering::Relaxed);
+        } else if crowded != 0 && (is_found || spin.yields == Some(true)) {
+            self.crowded.store(0, Ordering::Relaxed);
         }
     }
 
@@ -146,14 +189,14 @@ impl SpinThenPark {
     }
 
     /// Polls until `poll` finds something, `deadline` is over, or the waiter has to park; whether something was found.
-    pub fn spin(&self, kind: Kind, deadline: Option<Instant>, mut poll: impl FnMut() -> bool) -> bool {
-        if is_only_processor() {
-            return poll();
-        }
+    pub fn spin(&self, kind: Kind, deadline: Option<Instant>, mut poll: impl FnMut(&Spin) -> bool) -> bool {
         let mut now = Instant::now();
         let mut spin = self.start(kind, now);
+        if is_only_processor() {
+            return poll(&spin);
+        }
         let is_found = loop {
-            if poll() {
+            if poll(&spin) {
                 break true;
             }
             now = Instant::now();
@@ -162,14 +205,14 @@ impl SpinThenPark {
             }
             match self.next(&mut spin, now) {
                 Next::Poll => {}
-                Next::Yield => std::thread::yield_now(),
+                Next::Yield => {
+                    std::thread::yield_now();
+                    spin.yielded(now.elapsed());
+                }
                 Next::Park => break false,
             }
         };
-        if is_found && spin.yields == Some(true) {
-            now = Instant::now();
-        }
-        self.end(&spin, now, is_found);
+        self.end(&spin, is_found);
         is_found
     }
 
@@ -194,6 +237,15 @@ impl SpinThenPark {
 pub fn is_only_processor() -> bool {
     static ONLY: OnceLock<bool> = OnceLock::new();
     *ONLY.get_or_init(|| std::thread::available_parallelism().is_ok_and(|cores| cores.get() == 1))
+}
+
+/// A yield that took this long has given the processor to a program that computes: the kernel takes it away at a tick of its clock only.
+fn long_yield() -> Duration {
+    static LONG: OnceLock<Duration> = OnceLock::new();
+    *LONG.get_or_init(|| {
+        let tick = Duration::try_from(clock_getres(ClockId::MonotonicCoarse)).unwrap_or_default();
+        YIELD_LONG.max(tick * YIELD_LONG_TICK_PART / 100)
+    })
 }
 
 /// Whether the peer seems to run on this very processor: waits in a row that a yield has ended.
@@ -242,10 +294,10 @@ impl YieldBackoff {
         left == 0
     }
 
-    /// A wait with yields took this long.
+    /// The longest yield of a wait took this long.
     fn took(&self, time: Duration) {
         let last = self.last.load(Ordering::Relaxed);
-        let last = if time < YIELD_LONG { last / 2 } else { (last * 2 + 1).min(YIELD_BACKOFF_MAX) };
+        let last = if time < long_yield() { last / 2 } else { (last * 2 + 1).min(YIELD_BACKOFF_MAX) };
         self.last.store(last, Ordering::Relaxed);
         self.left.store(last, Ordering::Relaxed);
     }
@@ -271,7 +323,7 @@ mod tests {
             }
             now += one;
         }
-        wait.end(&spin, now, false);
+        wait.end(&spin, false);
         (now.duration_since(start), yields)
     }
 
@@ -286,17 +338,17 @@ mod tests {
                 Next::Park => parks.push(number),
                 next => assert_eq!(next, Next::Yield),
             }
-            wait.end(&spin, now + WAKE / 10, spin.yields.is_some());
+            wait.end(&spin, spin.yields.is_some());
         }
         let first = YIELD_PARK_AFTER;
         assert_eq!(parks, [first, first * 3 + 1, first * 7 + 2], "each time after twice as many");
         // One that finds without a yield has a processor for itself.
         let now = Instant::now();
-        wait.end(&wait.start(PATIENT, now), now, true);
+        wait.end(&wait.start(PATIENT, now), true);
         for _ in 0..YIELD_PARK_AFTER {
             let mut spin = wait.start(Kind::YIELDING, now);
             assert_eq!(wait.next(&mut spin, now), Next::Yield);
-            wait.end(&spin, now, true);
+            wait.end(&spin, true);
         }
         assert_eq!(wait.next(&mut wait.start(Kind::YIELDING, now), now), Next::Park);
     }
@@ -306,7 +358,51 @@ mod tests {
         let now = Instant::now();
         let mut spin = wait.start(Kind::YIELDING, now);
         assert_eq!(wait.next(&mut spin, now), Next::Yield);
-        wait.end(&spin, now + YIELD_LONG, true);
+        spin.yielded(long_yield());
+        wait.end(&spin, true);
+    }
+
+    /// The next wait finds something after a yield that others have used for this long.
+    fn find_after_yield(wait: &SpinThenPark, time: Duration) {
+        let now = Instant::now();
+        let mut spin = wait.start(PATIENT, now);
+        assert_eq!(wait.next(&mut spin, now + PATIENT.before_yields), Next::Yield);
+        spin.yielded(time);
+        wait.end(&spin, true);
+    }
+
+    /// The first action of the next wait, which then finds something.
+    fn first_action(wait: &SpinThenPark) -> Next {
+        let now = Instant::now();
+        let mut spin = wait.start(PATIENT, now);
+        let next = wait.next(&mut spin, now);
+        wait.end(&spin, true);
+        next
+    }
+
+    #[test]
+    fn on_a_crowded_processor_a_wait_yields_at_once_but_for_one_in_some() {
+        let wait = SpinThenPark::new(WAKE);
+        find_after_yield(&wait, YIELD_ALONE_MAX);
+        assert_eq!(first_action(&wait), Next::Poll, "nobody else wanted the processor");
+        find_after_yield(&wait, YIELD_ALONE_MAX * 2);
+        for number in 1..CROWDED_WAITS {
+            assert_eq!(first_action(&wait), Next::Yield, "{number}");
+        }
+        // It finds without a yield: the peer runs on another processor.
+        assert_eq!((first_action(&wait), first_action(&wait)), (Next::Poll, Next::Poll));
+    }
+
+    #[test]
+    fn a_wait_that_may_not_yield_parks_in_a_crowd_and_polls_beside_a_program_that_computes() {
+        let wait = SpinThenPark::new(WAKE);
+        yield_for_long(&wait);
+        assert_eq!(first_action(&wait), Next::Poll);
+        assert!(poll_in_vain(&wait, PATIENT, WAKE / 10).0 > Duration::ZERO);
+        let wait = SpinThenPark::new(WAKE);
+        find_after_yield(&wait, YIELD_ALONE_MAX * 2);
+        wait.yields.took(long_yield());
+        assert_eq!(poll_in_vain(&wait, PATIENT, WAKE / 10), (Duration::ZERO, 0));
     }
 
     #[test]
@@ -322,7 +418,7 @@ mod tests {
             } else {
                 let is_found = step % 10 == 1;
                 let spin = wait.start(PATIENT, Instant::now());
-                wait.end(&spin, Instant::now(), is_found);
+                wait.end(&spin, is_found);
                 policy.spun(policy.spin(), is_found);
             }
             assert_eq!(wait.budget(), policy.spin());
@@ -357,9 +453,9 @@ mod tests {
     #[test]
     fn yields_that_take_long_become_rare_and_come_back() {
         let yields = YieldBackoff::default();
-        let tries = (0..100_000).filter(|_| yields.are_due()).inspect(|_| yields.took(YIELD_LONG)).count();
+        let tries = (0..100_000).filter(|_| yields.are_due()).inspect(|_| yields.took(long_yield())).count();
         assert_eq!(tries, 8 + (100_000 - 255) / 256);
-        (0..8).for_each(|_| yields.took(YIELD_LONG / 2));
+        (0..8).for_each(|_| yields.took(long_yield() / 2));
         assert!(yields.are_due() && yields.are_due());
     }
 
@@ -367,13 +463,13 @@ mod tests {
     fn a_wait_ends_when_something_is_found_and_at_its_deadline() {
         let wait = SpinThenPark::new(Duration::from_secs(1));
         let mut polls = 0;
-        let found = wait.spin(PATIENT, None, || {
+        let found = wait.spin(PATIENT, None, |_| {
             polls += 1;
             polls == 5
         });
         assert_eq!((found, polls), if is_only_processor() { (false, 1) } else { (true, 5) });
         let start = Instant::now();
-        assert!(!wait.spin(PATIENT, Some(start + Duration::from_millis(1)), || false));
+        assert!(!wait.spin(PATIENT, Some(start + Duration::from_millis(1)), |_| false));
         assert!(start.elapsed() < Duration::from_secs(1));
     }
 }

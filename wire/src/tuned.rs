@@ -47,6 +47,9 @@ macro_rules! typed {
     (micros, $value:expr) => {
         Duration::from_micros($value)
     };
+    (nanos, $value:expr) => {
+        Duration::from_nanos($value)
+    };
     ($type:ident, $value:expr) => {
         $value as $type
     };
@@ -54,6 +57,9 @@ macro_rules! typed {
 
 macro_rules! type_of {
     (micros) => {
+        Duration
+    };
+    (nanos) => {
         Duration
     };
     ($type:ident) => {
@@ -116,10 +122,25 @@ tuned! {
         "more: a peer on the same processor is kept from running; less: system calls while the answer is under way";
         "latency", "short-messages";
 
-        YIELD_LONG: micros = 1000, "µs";
-        "A wait with yields that took this long has given the processor to a program that computes.";
-        "more: a slice is lost before yields become rare; less: yields to a peer count as lost";
+        YIELD_ALONE_MAX: nanos = 700, "ns";
+        "A yield that took longer has handed the processor to another process: the processor is crowded.";
+        "more: a waiter polls in vain while others wait for its processor; less: system calls take the place of polls on a processor of its own";
+        "broadcast", "";
+
+        CROWDED_WAITS: u32 = 8, "waits";
+        "On a crowded processor one of this many waits polls as on a processor of its own.";
+        "more: peers that run at the same time notice it later; fewer: polls keep others from running";
         "crowd", "";
+
+        YIELD_LONG: micros = 1000, "µs";
+        "A shorter yield has not given the processor to a program that computes.";
+        "more: slices are lost before yields become rare; less: yields to a peer count as lost";
+        "crowd", "";
+
+        YIELD_LONG_TICK_PART: u32 = 75, "percent of a tick";
+        "Nor has a yield that took less than this part of a tick of the kernel, which takes the processor away from a program at a tick only.";
+        "more: slices are lost before yields become rare; less: yields to many peers count as lost";
+        "broadcast", "";
 
         YIELD_BACKOFF_MAX: u32 = 255, "waits";
         "The most waits without yields after yields that took long.";

@@ -49,11 +49,18 @@ impl Polling {
         match &self.state {
             State::Idle => {}
             State::Parked(since) => self.wait.slept(now.duration_since(*since)),
-            State::Polls(spin) => self.wait.end(spin, now, true),
+            State::Polls(spin) => self.wait.end(spin, true),
         }
         let mut spin = self.wait.start(Kind::YIELDING, now);
         let parks = self.wait.next(&mut spin, now) == Next::Park;
         self.state = if parks { State::Idle } else { State::Polls(spin) };
+    }
+
+    /// A yield took this long.
+    pub fn yielded(&mut self, time: Duration) {
+        if let State::Polls(spin) = &mut self.state {
+            spin.yielded(time);
+        }
     }
 
     /// Whether to poll once more.
@@ -66,15 +73,15 @@ impl Polling {
         if self.wait.next(spin, now) != Next::Park {
             return true;
         }
-        self.wait.end(spin, now, false);
+        self.wait.end(spin, false);
         self.state = State::Parked(now);
         false
     }
 }
 
 /// Yields: first to the daemon's other tasks, through some of which a message of a link passes before it gets here, and if no message has
-/// come then, to other processes.
-pub async fn yield_once(links: &Links) {
+/// come then, to other processes. Returns for how long these had the processor.
+pub async fn yield_once(links: &Links) -> Duration {
     loop {
         let before = links.arrivals();
         tokio::task::yield_now().await;
@@ -82,7 +89,9 @@ pub async fn yield_once(links: &Links) {
             break;
         }
     }
+    let given = Instant::now();
     thread::yield_now();
+    given.elapsed()
 }
 
 #[cfg(test)]
@@ -138,6 +147,7 @@ mod tests {
         polling.note_message_at(now);
         assert!(polling.is_due_at(now));
         // The processor was given away, and comes back a slice later.
+        polling.yielded(Duration::from_millis(3));
         now += Duration::from_millis(3);
         assert!(!polling.is_due_at(now));
         polling.note_message_at(now);
