@@ -98,7 +98,7 @@ impl Spin {
         self.is_crowded
     }
 
-    /// A yield took this long.
+    /// The waiter has yielded, and had the processor back after this time.
     pub fn yielded(&mut self, time: Duration) {
         self.is_crowded = time > YIELD_ALONE_MAX;
         self.longest = self.longest.max(time);
@@ -160,7 +160,7 @@ impl SpinThenPark {
         if spin.yields == Some(true) {
             self.yields.took(spin.longest);
         }
-        self.was_crowded(spin, is_found);
+        self.note_crowd(spin, is_found);
         if is_found {
             self.shared.found(spin.yields == Some(true));
         }
@@ -172,7 +172,7 @@ impl SpinThenPark {
     }
 
     /// Keeps whether the processor is crowded. A program that computes is no crowd: beside it, polls for a peer on another processor pay.
-    fn was_crowded(&self, spin: &Spin, is_found: bool) {
+    fn note_crowd(&self, spin: &Spin, is_found: bool) {
         let crowded = self.crowded.load(Ordering::Relaxed);
         if spin.is_crowded && spin.longest < long_yield() {
             self.crowded.store(crowded.wrapping_add(1), Ordering::Relaxed);
@@ -239,7 +239,8 @@ pub fn is_only_processor() -> bool {
     *ONLY.get_or_init(|| std::thread::available_parallelism().is_ok_and(|cores| cores.get() == 1))
 }
 
-/// A yield that took this long has given the processor to a program that computes: the kernel takes it away at a tick of its clock only.
+/// A yield that took this long has given the processor to a program that computes. The kernel ends the slice of such a program at a tick of
+/// its clock only.
 fn long_yield() -> Duration {
     static LONG: OnceLock<Duration> = OnceLock::new();
     *LONG.get_or_init(|| {
@@ -384,7 +385,7 @@ mod tests {
     fn on_a_crowded_processor_a_wait_yields_at_once_but_for_one_in_some() {
         let wait = SpinThenPark::new(WAKE);
         find_after_yield(&wait, YIELD_ALONE_MAX);
-        assert_eq!(first_action(&wait), Next::Poll, "nobody else wanted the processor");
+        assert_eq!(first_action(&wait), Next::Poll, "the yield returned at once");
         find_after_yield(&wait, YIELD_ALONE_MAX * 2);
         for number in 1..CROWDED_WAITS {
             assert_eq!(first_action(&wait), Next::Yield, "{number}");

@@ -138,7 +138,7 @@ tuned! {
         "crowd", "";
 
         YIELD_LONG_TICK_PART: u32 = 75, "percent of a tick";
-        "Nor has a yield that took less than this part of a tick of the kernel, which takes the processor away from a program at a tick only.";
+        "Nor has a yield that took less than this part of a tick: the kernel ends the slice of a program that computes at a tick only.";
         "more: slices are lost before yields become rare; less: yields to many peers count as lost";
         "broadcast", "";
 

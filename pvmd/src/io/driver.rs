@@ -225,7 +225,7 @@ impl Driver {
                 biased;
                 () = &mut alarm, if wake.is_some() => running.on_time(),
                 Some(input) = running.driver.input.1.recv() => running.take_in(input),
-                given = yield_once(&running.driver.links), if polls => running.driver.polling.yielded(given),
+                time = yield_once(&running.driver.links), if polls => running.driver.polling.yielded(time),
             }
         }
         Box::pin(running.end()).await

@@ -56,7 +56,7 @@ impl Polling {
         self.state = if parks { State::Idle } else { State::Polls(spin) };
     }
 
-    /// A yield took this long.
+    /// The daemon has yielded, and had the processor back after this time.
     pub fn yielded(&mut self, time: Duration) {
         if let State::Polls(spin) = &mut self.state {
             spin.yielded(time);
@@ -80,7 +80,7 @@ impl Polling {
 }
 
 /// Yields: first to the daemon's other tasks, through some of which a message of a link passes before it gets here, and if no message has
-/// come then, to other processes. Returns for how long these had the processor.
+/// come then, to other processes. Returns the time until the processor came back.
 pub async fn yield_once(links: &Links) -> Duration {
     loop {
         let before = links.arrivals();
@@ -89,9 +89,9 @@ pub async fn yield_once(links: &Links) -> Duration {
             break;
         }
     }
-    let given = Instant::now();
+    let start = Instant::now();
     thread::yield_now();
-    given.elapsed()
+    start.elapsed()
 }
 
 #[cfg(test)]
