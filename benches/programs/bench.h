@@ -59,7 +59,7 @@ static void verify_once(const void *data, long size, int seed)
     verified = size;
 }
 
-/* Something that is done so many times with the size, or whatever else x is. */
+/* Does something `times` times with the size, or whatever else x is. */
 typedef void (*act)(long x, long times);
 
 /* Sends data there and back, and ends the program if others come. */
@@ -71,7 +71,7 @@ static void check_round_trip(act there_and_back, long size, char *out, char *in)
     verify(in, size, 3);
 }
 
-/* Of so many batches the median counts, so that what interrupts one of them does not. */
+/* Number of batches, of which the median counts: an interruption of one of them changes nothing. */
 #define BATCHES 9
 
 static int by_size(const void *a, const void *b)

@@ -20,7 +20,7 @@ static void receive_data(char *data, long size)
     MPI_Recv(data, size / unit, type, other, DATA, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-/* What the other end is to do next: so many times with this size. */
+/* What the other end is to do next: how often, and with which size. */
 static void order(long x, long times)
 {
     long both[] = { x, times };

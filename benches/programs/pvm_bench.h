@@ -37,7 +37,7 @@ static void unpack(char *data, long size)
     else MUST(pvm_upkbyte(data, size, 1));
 }
 
-/* What others are to do next: so many times with this x; nothing more if that is 0. */
+/* What others are to do next: how often, and with which x; a count of 0 ends them. */
 static void order_all(int *tids, int count, long x, long times)
 {
     long both[] = { x, times };

@@ -365,7 +365,7 @@ static void compare(const char *competition, int grain, double speed)
     struct result alone[2], results[MOST_PROGRAMS];
     int count = 1;
     if (!strncmp(competition, "copies:", 7)) count = atoi(competition + 7);
-    if (count < 1 || count > MOST_PROGRAMS) fail("so many copies cannot be");
+    if (count < 1 || count > MOST_PROGRAMS) fail("the number of copies is out of range");
     if (!strcmp(competition, "flood")) kinds[0] = FLOODS;
     if (!strcmp(competition, "cpu") || !strcmp(competition, "flood")) kinds[1] = COMPUTES, count = 2;
     run(kinds, 1, grain, speed, alone);

@@ -198,7 +198,7 @@ static void group(const char *what, char **x)
         return;
     }
     count = atoi(*x);
-    if (count > MOST_TASKS) fail("so many members are too many");
+    if (count > MOST_TASKS) fail("too many members");
     spawn_and_introduce();
     MUST(pvm_recv(-1, DONE));
     MUST(pvm_upkdouble(&took, 1, 1));
@@ -301,7 +301,7 @@ static void spawn(char **x)
     }
     for (; *x; x++) {
         long batch = atol(*x);
-        if (batch > MOST_TASKS) fail("so many tasks are too many");
+        if (batch > MOST_TASKS) fail("too many tasks");
         report(batch, timed(spawn_and_hear, batch, seconds) / batch);
         wait_until_alone();
     }

@@ -372,7 +372,7 @@ fn a_long_queue() {
     assert!(peak.0 < early.0 + 8192 && peak.1 < early.1 + 8192, "memory grows: {early:?} to {peak:?} kB");
 }
 
-/// Waits until a batch is held back by its parent's notices, of which each task has so many, and all that were started have
+/// Waits until a batch is held back by its parent's notices, of which each task has `notices`, and all that were started have
 /// ended; gives how many these are.
 fn started_at_last(task: &mut Task, batch: i32, notices: u32) -> u32 {
     let end = Instant::now() + LIMIT;
@@ -400,7 +400,7 @@ fn a_parent_that_does_not_read() {
     let program = task.spawn(me()).on_host("no.such.host").count(100_000).queued().notices(NOTICES);
     let batch = program.start().unwrap();
     let ended = started_at_last(&mut task, batch, 1);
-    assert_eq!(ended, NOTICES_HIGH, "so many have failed, and nobody has taken a notice");
+    assert_eq!(ended, NOTICES_HIGH, "tasks that failed; no notice was taken");
     let BatchEvent::Done { failed: 100_000, .. } = to_the_end(&mut task, batch).1 else {
         panic!("not the end")
     };

@@ -20,7 +20,7 @@ const VECTOR_BYTES: u64 = 80;
 /// Vectors in one message.
 pub const VECTORS_MAX: usize = 1000;
 
-/// How far apart the master's messages with vectors are in a machine of so many hosts, of which each may hear of each.
+/// How far apart the master's messages with vectors are in a machine of `hosts` hosts, of which each may hear of each.
 ///
 /// ```
 /// use pvm_sched::loads::apart;
@@ -48,7 +48,7 @@ pub fn apart(hosts: usize) -> Duration {
 pub struct Averages(Option<[f64; 3]>);
 
 impl Averages {
-    /// The value has been this for so many seconds.
+    /// The value has been this for `seconds` seconds.
     pub fn observe(&mut self, value: f64, seconds: f64) {
         if !value.is_finite() {
             return;

@@ -1,7 +1,7 @@
 /*
- * bystander SECONDS [SIZE]: how long a message to an echo and back takes, for so many seconds alone and for as many while
+ * bystander SECONDS [SIZE]: how long a message to an echo and back takes, for SECONDS alone and for as many while
  * another task sends without end to one that never receives; between two hosts if there are two. With a SIZE the messages
- * have so many bytes, and are received.
+ * have SIZE bytes, and are received.
  *
  * Prints the median and the 99th percentile of each in microseconds and of how many there were, whether the sender was still
  * there in the end, and how many of its messages were received meanwhile.

@@ -33,7 +33,7 @@ static int streams(void)
 }
 
 /*
- * One of every type, and so many doubles. In place, what is packed must stay until it is sent, and strings cannot be
+ * One of every type, and `n` doubles. In place, what is packed must stay until it is sent, and strings cannot be
  * packed at all; the original cannot unpack negative longs that another task packed by XDR.
  */
 static short shorts[2] = { -2, 32767 };

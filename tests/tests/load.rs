@@ -50,7 +50,7 @@ fn setting(name: &str, default: u32) -> u32 {
 }
 
 /// Much is sent both ways before anything is received, and many messages without contents to a task that does not listen:
-/// by tasks with this library, on a machine of so many hosts. `PVM_TEST_TRADE_MIB=1024 PVM_TEST_EMPTY_MESSAGES=1000000` for
+/// by tasks with this library, on a machine of this number of hosts. `PVM_TEST_TRADE_MIB=1024 PVM_TEST_EMPTY_MESSAGES=1000000` for
 /// more than there is time for at every run.
 #[track_caller]
 fn send_ahead(library: &Installation, hosts: usize, shared_memory: &str) {

@@ -130,7 +130,7 @@ pub enum BatchMsg {
         /// `C_i`.
         capability: f64,
     },
-    /// Manager → home: give this node so many.
+    /// Manager → home: give this node a number of tasks.
     Grant {
         /// The batch.
         batch: BatchId,

@@ -145,7 +145,7 @@ tags! {
         Asleep = 15,
         /// It sleeps no more.
         Awake = 16,
-        /// The caller's program has taken so many notices of queued batches.
+        /// How many notices of queued batches the caller's program has taken.
         NoticesTaken = 17,
         /// The caller can read what its daemon writes in the memory that came with [`Tcx::Neighbour`].
         Known = 18,

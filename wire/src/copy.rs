@@ -8,7 +8,7 @@
 use crate::tuned::{COPY_PIECE, COPY_WHOLE_FROM};
 use bytes::BufMut;
 
-/// The length in bytes of the pieces in which so many bytes are best copied, one behind the other.
+/// The length in bytes of the pieces in which `length` bytes are best copied, one behind the other.
 #[inline]
 pub fn piece(length: usize) -> usize {
     if length < COPY_WHOLE_FROM { COPY_PIECE } else { length }

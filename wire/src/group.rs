@@ -91,7 +91,7 @@ pub enum Request<'a> {
     Join(&'a OsStr, bool),
     /// Leave.
     Leave(&'a OsStr),
-    /// Arrive at a barrier of so many.
+    /// Arrive at a barrier; how many it waits for.
     Barrier(&'a OsStr, i32),
     /// The members.
     Bcast(&'a OsStr),

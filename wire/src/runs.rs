@@ -44,7 +44,7 @@ impl Kind {
         SHIFTS[self as usize] as u32
     }
 
-    /// Bytes of so many in XDR, packed by one call.
+    /// Bytes of `count` elements in XDR, packed by one call.
     #[inline(always)]
     fn xdr(self, count: usize) -> Option<usize> {
         match self {

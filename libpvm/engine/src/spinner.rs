@@ -1,6 +1,6 @@
 //! Spinning for messages of neighbours, of others on direct routes, and of other hosts, before a task sleeps.
 //!
-//! What comes from other hosts by the daemon goes through so many hands, and a long message on a direct route takes so long to be sealed and
+//! A message of another host passes two daemons on its way, and a long message on a direct route takes so long to be sealed and
 //! opened, that a task had better look for it as daemons do, for longer, while others have the processor between two looks. Where one of
 //! them computes it looks for the long one no longer than for a neighbour's, and for the daemon's not at all.
 

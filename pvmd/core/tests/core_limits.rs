@@ -21,7 +21,7 @@ fn limited(limits: Limits) -> Recorder {
     Recorder::with(config)
 }
 
-/// TM_DB: a message of so many bytes for the mailbox.
+/// TM_DB: a message of `size` bytes for the mailbox.
 fn put(r: &mut Recorder, conn: ConnId, tid: Tid, size: usize) -> i32 {
     const MULTI_INSTANCE: i32 = 2;
     let body = vec![0; size].into();

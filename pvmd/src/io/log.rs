@@ -377,7 +377,7 @@ mod tests {
         assert!(text.contains("message repeated 995 times more, the last: trouble"), "{text}");
     }
 
-    /// A disk with room for so many bytes, until more is made.
+    /// A disk with room for this number of bytes, until more is made.
     struct Disk {
         room: Arc<AtomicU64>,
         written: Arc<std::sync::Mutex<Vec<u8>>>,

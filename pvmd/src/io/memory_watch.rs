@@ -84,7 +84,7 @@ impl MemoryWatch {
         self.groups.as_ref()
     }
 
-    /// The processes of a task may have so many bytes together.
+    /// Memory that the processes of a task may have together, in bytes.
     pub fn limit(&self, task: Cookie, bytes: u64) {
         self.tell(Change::Limit(task, bytes));
     }

@@ -61,7 +61,7 @@ fn the_first_piece_has_the_whole_message_header() {
     assert_eq!((header.flags, data.len()), (SOM, MessageHeader::SIZE));
 }
 
-/// A body of so many bytes in a task's memory, and the fragment that says where.
+/// A body of `length` bytes in a task's memory, and the fragment that says where.
 fn lent(outbox: &mut Outbox, length: usize) -> (Vec<u8>, Lent, Message) {
     let body: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
     let parcel = outbox.pack(&[&body]).unwrap();

@@ -54,7 +54,7 @@ impl Node {
         (f64::from(self.used).max(run_queue) + 1.0) / speed
     }
 
-    /// Whether nobody sits at the host and nobody else's work keeps it busy: no terminal had input for so many seconds. A host whose load
+    /// Whether nobody sits at the host and nobody else's work keeps it busy: no terminal had input for `seconds` seconds. A host whose load
     /// is not known is not idle.
     pub fn is_idle(&self, seconds: u64, now: u64) -> bool {
         self.load.is_some_and(|load| {

@@ -51,7 +51,7 @@ pub enum Dividing {
 /// What a host must be like to be given tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostState {
-    /// Idle: no terminal has had input for so many seconds, and others keep less than a quarter of its cores busy.
+    /// Idle: no terminal has had input for this number of seconds, and others keep less than a quarter of its cores busy.
     pub idle: Option<u64>,
     /// Others keep less than this part of its cores busy, in thousandths.
     pub load: Option<u16>,

@@ -35,7 +35,7 @@ enum Event {
 pub enum Ends {
     /// When they have run for as long as they are to.
     Together,
-    /// Each by up to so many milliseconds later, by chance: what daemons start one after the other, and report so.
+    /// Each later by up to this time in milliseconds, by chance: what daemons start one after the other, and report so.
     OneByOne {
         /// Milliseconds.
         late: u64,
@@ -44,7 +44,7 @@ pub enum Ends {
     },
 }
 
-/// Runs jobs on hosts with so many slots each. All that happens at one time is followed by one decision.
+/// Runs jobs on hosts with `slots` slots each. All that happens at one time is followed by one decision.
 ///
 /// # Errors
 /// A job that no queue takes.

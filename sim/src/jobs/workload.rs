@@ -30,7 +30,7 @@ pub struct Order {
     pub user: usize,
 }
 
-/// Jobs for `nodes` nodes, submitted within `length` milliseconds and for so many slots: all times are divided by the same number, all
+/// Jobs for `nodes` nodes, submitted within `length` milliseconds and for `slots` slots: all times are divided by the same number, all
 /// widths by another. Very short and very long runs are cut.
 pub fn scaled(jobs: &[Job], nodes: u32, slots: u32, length: u64) -> Vec<Order> {
     let first = jobs.first().map_or(0.0, |job| job.submit);

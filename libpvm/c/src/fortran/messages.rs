@@ -85,7 +85,7 @@ fn kind(what: c_int) -> Result<Kind, PvmError> {
 /// The pack calls, the element type as an argument. A CHARACTER array adds a length, which is not used.
 ///
 /// # Safety
-/// There are so many elements of the type at `data`.
+/// There are `count` elements of the type at `data`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvmfpack_(
     what: Number<'_>,
@@ -104,7 +104,7 @@ pub unsafe extern "C" fn pvmfpack_(
 /// The unpack calls, the element type as an argument.
 ///
 /// # Safety
-/// There is room for so many elements of the type at `data`.
+/// There is room for `count` elements of the type at `data`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvmfunpack_(
     what: Number<'_>,
@@ -151,7 +151,7 @@ pub unsafe extern "C" fn pvmfmcast_(
 /// `pvm_psend`.
 ///
 /// # Safety
-/// There are so many elements of the type at `data`.
+/// There are `count` elements of the type at `data`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvmfpsend_(
     tid: Number<'_>,
@@ -170,7 +170,7 @@ pub unsafe extern "C" fn pvmfpsend_(
 /// `pvm_precv`.
 ///
 /// # Safety
-/// There is room for so many elements of the type at `data`; the last four arguments are writable.
+/// There is room for `count` elements of the type at `data`; the last four arguments are writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvmfprecv_(
     tid: Number<'_>,

@@ -201,7 +201,7 @@ unsafe fn change(
     })
 }
 
-/// Numbers of jobs, at least so many.
+/// Numbers of jobs, at least `least` of them.
 ///
 /// # Safety
 /// `pointer` is NULL or has `count` numbers.

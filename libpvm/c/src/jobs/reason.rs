@@ -49,7 +49,7 @@ pub unsafe extern "C" fn pvm_jobreason(text: *mut c_char, size: c_int) -> c_int 
     c_int::try_from(reason.len()).unwrap_or(c_int::MAX)
 }
 
-/// As many characters of a text as fit into so many bytes.
+/// The longest beginning of a text, in whole characters, that fits into `most` bytes.
 fn beginning(text: &str, most: usize) -> &str {
     let end = (0..=most.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
     &text[..end.unwrap_or(0)]

@@ -102,7 +102,7 @@ impl JobSpec<'_> {
             memory: limit("js_memory", self.memory)?,
             ..defaults.program
         };
-        // SAFETY: the structure has so many numbers there, as its members say.
+        // SAFETY: the structure's members give the count of numbers there.
         let after = unsafe { ids(self.after, self.after_count, 0) }?;
         Ok(JobRequest {
             name: text("js_name", self.name)?.map_or(defaults.name, str::to_owned),

@@ -182,7 +182,7 @@ static void order(int *tids, int count, int what, int round, int root, int lost,
 	pvm_mcast(tids, count, ROUND);
 }
 
-/* Waits until so many have done their part; 0 if they wait for ever. */
+/* Waits until `count` tasks have done their part; 0 if they wait for ever. */
 static int all_done(int count)
 {
 	while (count > 0) {

@@ -14,7 +14,7 @@ static void send_numbered(int to, int tag, int first)
 	pvm_send(to, tag);
 }
 
-/* How many of so many numbers from `at` on are not what was sent. */
+/* How many of `count` numbers from `at` on are not what was sent. */
 static int wrong(int first, int at, int count)
 {
 	int values[LENGTH / 4], i, bad = 0;

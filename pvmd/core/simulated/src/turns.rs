@@ -49,7 +49,7 @@ impl Host {
         Self::among(2, cores)
     }
 
-    /// In a machine of so many hosts.
+    /// In a machine of `hosts` hosts.
     pub fn among(hosts: u32, cores: u32) -> Self {
         let mut r = Recorder::with(Config { slice: Some(SLICE), cores, ..config(HostIndex::MASTER) });
         let (conn, _) = r.enrol(100, 0);

@@ -1,7 +1,7 @@
 //! The core in a machine that fails: from a seed, hosts, links, processes and clocks do whatever they can do at the
 //! worst moment, and what daemons promise is checked all along.
 //!
-//! `PVM_SIM_SEEDS=10000` (or `from..to`) tries so many seeds, `PVM_SIM_SEED=n` one, with its plan; a plan that fails is
+//! `PVM_SIM_SEEDS=10000` (or `from..to`) tries that number of seeds, `PVM_SIM_SEED=n` one, with its plan; a plan that fails is
 //! shortened to what matters and printed as it can be written down as a test.
 #![allow(
     clippy::disallowed_methods,

@@ -6,11 +6,11 @@ use pvmd_simulated::Random;
 /// are left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Nothing for so many microseconds.
+    /// Nothing for this time, in microseconds.
     Wait(u32),
     /// A task nobody spawned enrols on a host.
     Enrol(u32),
-    /// A task spawns so many: anywhere, or (the last number is not 0) on a host.
+    /// A task spawns this number of tasks: anywhere, or (the last number is not 0) on a host.
     Spawn(u32, u32, u32),
     /// A task queues a batch of this number of tasks, each with this number of restarts.
     Queue(u32, u32, u32),
@@ -21,7 +21,7 @@ pub enum Op {
     ChangeJob(u32, u32),
     /// A task cancels a batch.
     CancelBatch(u32, u32),
-    /// A task sends another so many messages, each of so many bytes.
+    /// A task sends another this number of messages, each of this length in bytes.
     Send(u32, u32, u32, u32),
     /// A task sends to all.
     Multicast(u32),
@@ -49,17 +49,17 @@ pub enum Op {
     Kill(u32),
     /// A task sends a signal that ends another.
     Signal(u32, u32),
-    /// A task does not read for so many milliseconds.
+    /// A task does not read for this time, in milliseconds.
     Stop(u32, u32),
     /// The managers of a host are killed.
     KillManagers(u32),
     /// A daemon and its host vanish.
     Crash(u32),
-    /// What one host sends another is held back for so many milliseconds.
+    /// What one host sends another is held back for this time, in milliseconds.
     Cut(u32, u32, u32),
     /// The link between two hosts breaks.
     Reset(u32, u32),
-    /// A task adds so many hosts.
+    /// A task adds this number of hosts.
     AddHosts(u32, u32),
     /// A task deletes a host.
     DeleteHost(u32, u32),
@@ -145,7 +145,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan of a seed, with so many operations.
+    /// The plan of a seed, with this number of operations.
     pub fn new(seed: u64, length: usize) -> Self {
         let mut random = Random::new(seed ^ 0x5eed);
         let hosts = 1 + random.below(5) as u32;

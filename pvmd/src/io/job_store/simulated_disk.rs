@@ -60,7 +60,7 @@ impl Disk {
         self.state().operations.push(Operation::Note(what));
     }
 
-    /// After so many operations all fail, until there is room again.
+    /// After this number of operations all fail, until there is room again.
     pub fn set_room(&self, operations: Option<usize>) {
         self.state().room = operations;
     }

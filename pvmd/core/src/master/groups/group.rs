@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 
-/// In lists of groups the original has room for so many members at a time.
+/// Members for which the original has room at a time in lists of groups.
 const ROOM: usize = 10;
 /// Instances are below this.
 const INSTANCES_MAX: usize = pvm_wire::jobs::JOB_TASKS_MAX as usize;

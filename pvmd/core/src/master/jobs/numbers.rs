@@ -23,7 +23,7 @@ impl Numbers {
         self.count
     }
 
-    /// Takes the smallest ones, at most so many, as first and count.
+    /// Takes the smallest ones, at most `count`, as first and count.
     pub fn take(&mut self, count: u32) -> Vec<(u32, u32)> {
         let (mut left, mut taken) = (count, Vec::new());
         while left > 0
