@@ -17,7 +17,7 @@
 //! - [`compute`]: work for processors.
 //! - [`numbers`]: what tasks of a batch count by; [`slot`]: how many of them sleep at a time;
 //!   [`stamp`]: times of several processes.
-//! - [`stats`], [`report`]: from rounds to tables, plots and JSON; [`cli`]: the command line.
+//! - [`report`]: from rounds to tables, plots and JSON; [`cli`]: the command line.
 //! - [`tune`]: values of one of this product's constants side by side.
 #![forbid(unsafe_code)]
 
@@ -40,7 +40,6 @@ pub mod report;
 pub mod scale;
 pub mod slot;
 pub mod stamp;
-pub mod stats;
 pub mod tune;
 pub mod uneven;
 pub mod waiting;

@@ -3,9 +3,9 @@
 use crate::compute;
 use crate::lab::{self, Trial};
 use crate::live::page::Shown;
-use crate::stats::Summary;
 use anyhow::{Context, Result, ensure};
 use pvm_sim::report::{Report, Table, number};
+use pvm_sim::stats::Measured;
 use pvm_tests::Installation;
 use pvm_tests::machine::{Machine, Plan};
 use serde::Serialize;
@@ -147,10 +147,10 @@ impl Loss {
     }
 
     fn rows(&self) -> Vec<Vec<String>> {
-        let of = |seconds: &[f64]| Summary::of(seconds);
+        let of = |seconds: &[f64]| Measured::of(seconds);
         let alone = self.runs.first().and_then(|(_, seconds)| of(seconds)).map_or(0.0, |all| all.median);
         let row = |(beside, seconds): &(Beside, Vec<f64>)| {
-            let Some(Summary { median, low, high, .. }) = of(seconds) else { return Vec::new() };
+            let Some(Measured { median, low, high, .. }) = of(seconds) else { return Vec::new() };
             let lost = match beside {
                 Beside::Nothing => "–".to_owned(),
                 _ => number((median / alone - 1.0) * 100.0),

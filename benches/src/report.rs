@@ -1,8 +1,8 @@
 //! The results, as tables, plots and JSON.
 
 use crate::part::{Kind, Outcome, Part};
-use crate::stats::Summary;
 use pvm_sim::report::{Plot, Report, Series, Table, number};
+use pvm_sim::stats::Measured;
 use serde::Serialize;
 use std::fs;
 use std::process::Command;
@@ -55,7 +55,7 @@ struct Row {
 struct Entry {
     name: &'static str,
     #[serde(flatten)]
-    summary: Summary,
+    summary: Measured,
     /// Ours over this one, medians.
     ratio: f64,
 }
@@ -147,7 +147,7 @@ impl Row {
         let summary = |outcome: &Outcome| {
             let rounds: Vec<f64> =
                 outcome.seconds.get(&x)?.iter().map(|&seconds| part.unit.of(x, seconds)).collect();
-            Summary::of(&rounds)
+            Measured::of(&rounds)
         };
         let ours = outcomes.first().and_then(summary).map_or(0.0, |summary| summary.median);
         let entries = part.contenders.iter().zip(outcomes).filter_map(|(contender, outcome)| {

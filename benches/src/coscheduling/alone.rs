@@ -68,7 +68,7 @@ fn student(freedom: f64) -> f64 {
 }
 
 fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    crate::stats::Summary::of(&values.collect::<Vec<_>>()).map(|summary| summary.median)
+    pvm_sim::stats::Measured::of(&values.collect::<Vec<_>>()).map(|summary| summary.median)
 }
 
 /// Exchanges per second with turns and without.

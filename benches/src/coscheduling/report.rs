@@ -1,8 +1,8 @@
 //! Slowdowns, shares and switches as tables and plots.
 
 use super::{ALONE, Alone, COMPETITIONS, Competition, MODES, Mode, NAME, Runs, Values};
-use crate::stats::Summary;
 use pvm_sim::report::{Plot, Point, Report, Series, Table, number};
+use pvm_sim::stats::Measured;
 use serde::Serialize;
 
 /// All that was measured.
@@ -102,7 +102,7 @@ impl Shared {
         for alone in &self.alone {
             let (loss, half) = alone.loss();
             let half = half.map_or_else(String::new, |half| format!(" ± {:.2}", half * 100.0));
-            let rate = Summary::of(&alone.rates).map_or(0.0, |rates| rates.median);
+            let rate = Measured::of(&alone.rates).map_or(0.0, |rates| rates.median);
             let starts = alone.losses.len().to_string();
             table.row([alone.grain.to_string(), number(rate), starts, format!("{:.2}{half}", loss * 100.0)]);
         }
@@ -128,8 +128,8 @@ impl Shared {
 }
 
 impl Runs {
-    fn summary(&self, get: Get) -> Option<Summary> {
-        Summary::of(&self.rounds.iter().map(get).collect::<Vec<_>>())
+    fn summary(&self, get: Get) -> Option<Measured> {
+        Measured::of(&self.rounds.iter().map(get).collect::<Vec<_>>())
     }
 
     fn median(&self, get: Get) -> f64 {

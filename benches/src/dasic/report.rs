@@ -2,8 +2,8 @@
 
 use super::{GRAINS, HOSTS, Mode, NAME, Predicted, Record, Round, Runs};
 use crate::live::page::Shown;
-use crate::stats::Summary;
 use pvm_sim::report::{Lane, Lanes, Report, Table, number};
+use pvm_sim::stats::Measured;
 use serde::Serialize;
 
 /// All that was measured.
@@ -133,7 +133,7 @@ impl Shared {
         let spread = |runs: &Runs| {
             let spreads = (0..GRAINS.len()).filter_map(|team| {
                 let values: Vec<f64> = runs.rounds.iter().map(|round| slowdown(round, team)).collect();
-                Summary::of(&values).map(|summary| summary.spread())
+                Measured::of(&values).map(|summary| summary.spread())
             });
             spreads.fold(0.0, f64::max)
         };
@@ -185,7 +185,7 @@ fn slowdown(round: &Round, team: usize) -> f64 {
 }
 
 fn median(values: &[f64]) -> String {
-    Summary::of(values).map_or("–".to_owned(), |summary| number(summary.median))
+    Measured::of(values).map_or("–".to_owned(), |summary| number(summary.median))
 }
 
 fn greatest(values: &[f64]) -> String {

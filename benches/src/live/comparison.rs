@@ -1,8 +1,8 @@
 //! Daemons compared with the simulator: a table, a plot, and a table of the documentation.
 
 use super::page::Shown;
-use crate::stats::{Summary, median};
 use pvm_sim::report::{Plot, Report, Series, Table, number};
+use pvm_sim::stats::{Measured, median};
 use serde::Serialize;
 
 /// Values of one kind, live and simulated.
@@ -57,8 +57,8 @@ impl Point {
         Self { curve, x, live, simulated: simulate(costs), changed }
     }
 
-    fn summaries(&self) -> Option<(Summary, Summary)> {
-        Some((Summary::of(&self.live)?, Summary::of(&self.simulated)?))
+    fn summaries(&self) -> Option<(Measured, Measured)> {
+        Some((Measured::of(&self.live)?, Measured::of(&self.simulated)?))
     }
 
     /// Live over simulated.
@@ -147,7 +147,7 @@ impl Comparison {
                 .points
                 .iter()
                 .filter(|point| point.curve == curve)
-                .filter_map(|p| Some(Summary::of(side(p))?.point(p.x)))
+                .filter_map(|p| Some(Measured::of(side(p))?.point(p.x)))
                 .collect(),
         };
         let both = |&curve: &&str| {
@@ -160,7 +160,7 @@ impl Comparison {
     }
 }
 
-fn quartiles(of: &Summary) -> String {
+fn quartiles(of: &Measured) -> String {
     format!("{} to {}", number(of.low), number(of.high))
 }
 

@@ -6,9 +6,9 @@ use super::comparison::{Comparison, Point};
 use super::teams::{FEW_GRAINS, GRAINS, LEAST, TRIES, TURN, slowdowns};
 use crate::coscheduling::{Hosts, Mode, NO_TURNS, TURNS, Values, parse};
 use crate::lab::Trial;
-use crate::stats::median;
 use anyhow::{Context, Result, ensure};
 use pvm_sim::experiments::epochs::{Case, Policy, Settings};
+use pvm_sim::stats::median;
 
 /// The word by which it is chosen.
 pub const NAME: &str = "live-cores";

@@ -5,11 +5,11 @@ use super::comparison::{Comparison, Point};
 use super::page::Shown;
 use super::quotas::Quotas;
 use crate::lab::Trial;
-use crate::stats::Summary;
 use anyhow::Result;
 use pvm_sched::policy::Policy;
 use pvm_sim::pulling::{Costs, Lengths, Processors, Waits, Workload, simulate};
 use pvm_sim::report::number;
+use pvm_sim::stats::Measured;
 use pvm_tests::peers;
 
 /// The word by which it is chosen.
@@ -51,7 +51,7 @@ pub fn shown(found: &[Comparison]) -> Option<Shown> {
     let (makespans, messages) = (of(NAME)?, of(MESSAGES)?);
     let most = makespans.points.iter().map(|point| point.x).max_by(f64::total_cmp)?;
     let median =
-        |values: &[f64]| Summary::of(values).map_or_else(String::new, |summary| number(summary.median));
+        |values: &[f64]| Measured::of(values).map_or_else(String::new, |summary| number(summary.median));
     let row = |(makespan, messages): (&Point, &Point)| {
         let values = [&makespan.live, &makespan.simulated, &messages.live, &messages.simulated];
         let values = values.map(|values| median(values));

@@ -3,10 +3,10 @@
 use super::comparison::{Comparison, Point};
 use crate::coscheduling::{Hosts, Mode, NO_TURNS, TURNS, Values, parse};
 use crate::lab::Trial;
-use crate::stats::median;
 use anyhow::{Result, ensure};
 use pvm_sim::experiments::Runs;
 use pvm_sim::experiments::epochs::{Case, Policy, Settings, simulate};
+use pvm_sim::stats::median;
 
 /// The word by which it is chosen.
 pub const NAME: &str = "live-epochs";

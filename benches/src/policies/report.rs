@@ -2,9 +2,9 @@
 
 use super::{NAME, Round, Runs};
 use crate::live::page::Shown;
-use crate::stats::Summary;
 use pvm_sched::policy::Policy;
 use pvm_sim::report::{Report, Table, number};
+use pvm_sim::stats::Measured;
 use serde::Serialize;
 
 /// All policies with one number of hosts.
@@ -73,7 +73,7 @@ impl Compared {
     /// Whether active pulling has the shortest makespan, and else which policy has.
     fn verdict(&self) -> String {
         let makespan = |runs: &Runs| runs.summary(|round| round.batch.makespan).map(|of| (of, runs.policy));
-        let all: Vec<(Summary, Policy)> = self.runs.iter().filter_map(makespan).collect();
+        let all: Vec<(Measured, Policy)> = self.runs.iter().filter_map(makespan).collect();
         let pulling = all.iter().find(|(_, policy)| *policy == Policy::ActivePulling);
         let best = all.iter().min_by(|(one, _), (other, _)| one.median.total_cmp(&other.median));
         let (Some((pulling, _)), Some((best, policy))) = (pulling, best) else {
@@ -91,8 +91,8 @@ impl Compared {
 }
 
 impl Runs {
-    fn summary(&self, get: fn(&Round) -> f64) -> Option<Summary> {
-        Summary::of(&self.rounds.iter().map(get).collect::<Vec<_>>())
+    fn summary(&self, get: fn(&Round) -> f64) -> Option<Measured> {
+        Measured::of(&self.rounds.iter().map(get).collect::<Vec<_>>())
     }
 }
 

@@ -1,8 +1,8 @@
 //! Costs over the number of hosts as a table and plots.
 
 use super::{NAME, Round, Runs};
-use crate::stats::Summary;
 use pvm_sim::report::{Plot, Point, Report, Series, Table};
+use pvm_sim::stats::Measured;
 use serde::Serialize;
 
 /// All that was measured.
@@ -150,8 +150,8 @@ impl Growth {
 }
 
 impl Runs {
-    fn summary(&self, curve: &Curve) -> Option<Summary> {
-        Summary::of(&self.rounds.iter().filter_map(curve.get).collect::<Vec<_>>())
+    fn summary(&self, curve: &Curve) -> Option<Measured> {
+        Measured::of(&self.rounds.iter().filter_map(curve.get).collect::<Vec<_>>())
     }
 
     /// The fewest hosts that came up in a round.

@@ -1,8 +1,8 @@
 //! Costs over the number of waiting jobs as a table.
 
 use super::{NAME, Round, Runs};
-use crate::stats::Summary;
 use pvm_sim::report::{Report, Table};
+use pvm_sim::stats::Measured;
 use serde::Serialize;
 
 /// All that was measured.
@@ -44,8 +44,8 @@ impl Growth {
 }
 
 impl Runs {
-    fn summary(&self, get: fn(&Round) -> Option<f64>) -> Option<Summary> {
-        Summary::of(&self.rounds.iter().filter_map(get).collect::<Vec<_>>())
+    fn summary(&self, get: fn(&Round) -> Option<f64>) -> Option<Measured> {
+        Measured::of(&self.rounds.iter().filter_map(get).collect::<Vec<_>>())
     }
 }
 

@@ -51,13 +51,13 @@ fn result(line: &Line, outcome: &Outcome) -> Value {
         value["route"] = if line.is_by_daemons { "daemons" } else { "default" }.into();
         value["message_bytes"] = line.size.into();
     }
-    if let Some(summary) = line.value {
-        value[field(line.part)] = summary.median.into();
-        if summary.rounds > 1 {
-            value["spread_percent"] = summary.spread().into();
+    if let Some(measured) = &line.value {
+        value[field(line.part)] = measured.median.into();
+        if measured.rounds.len() > 1 {
+            value["spread_percent"] = (measured.spread() * 100.0).into();
         }
     }
-    value["rounds"] = line.value.map_or(0, |summary| summary.rounds).into();
+    value["rounds"] = line.value.as_ref().map_or(0, |measured| measured.rounds.len()).into();
     if let Some(busy) = line.busy {
         value["busy_percent"] = busy.into();
     }
@@ -88,7 +88,7 @@ fn limit_value(part: Part, limit: &Limit) -> Value {
 mod tests {
     use super::*;
     use crate::bench::result::{HostLine, tests::host};
-    use crate::bench::stats::Summary;
+    use pvm_sim::stats::Measured;
 
     #[test]
     fn fields_have_their_units_in_their_names() {
@@ -98,7 +98,7 @@ mod tests {
             place: Place::Pair(0, 1),
             is_by_daemons: true,
             size: 64,
-            value: Some(Summary { median: 84.5, half: 8.45, rounds: 5 }),
+            value: Measured::of(&[84.5, 63.375, 105.625, 50.0, 120.0]),
             limit: Some(Limit::Measured { name: "link", value: 66.0, share: 78.0 }),
             busy: Some(50.0),
             note: None,
@@ -127,7 +127,7 @@ mod tests {
             value["results"][0],
             json!({
                 "part": "latency", "place": "pair", "hosts": ["a", "b"], "route": "daemons", "message_bytes": 64,
-                "latency_us": 84.5, "spread_percent": 10.0, "rounds": 5, "busy_percent": 50.0,
+                "latency_us": 84.5, "spread_percent": 25.0, "rounds": 5, "busy_percent": 50.0,
                 "limit": { "name": "link", "latency_us": 66.0, "share_percent": 78.0 }
             })
         );

@@ -17,7 +17,6 @@ mod pingpong;
 mod plan;
 mod plot;
 mod result;
-mod stats;
 mod table;
 mod usage;
 mod wires;

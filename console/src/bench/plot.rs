@@ -78,8 +78,8 @@ fn curves(part: Part, outcome: &Outcome) -> Vec<Series> {
         let x = line.size as f64;
         let scale = scale(part);
         let name = place(line, outcome);
-        if let Some(value) = line.value {
-            add(name.clone(), Point { x, y: value.median * scale, half: value.half * scale });
+        if let Some(value) = &line.value {
+            add(name.clone(), Point { x, y: value.median * scale, half: value.half() * scale });
         }
         if let Some(Limit::Measured { name: limit, value, .. }) = &line.limit {
             add(limit_name(limit, line, &name), Point { x, y: value * scale, half: 0.0 });
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
     use crate::bench::plan::Place;
     use crate::bench::result::tests::host;
-    use crate::bench::stats::Summary;
+    use pvm_sim::stats::Measured;
 
     fn outcome() -> Outcome {
         let line = |part, is_by_daemons, size: u64| Line {
@@ -113,7 +113,7 @@ mod tests {
             place: Place::Pair(0, 1),
             is_by_daemons,
             size,
-            value: Some(Summary { median: size as f64, half: 0.5, rounds: 3 }),
+            value: Measured::of(&[-1.0, 0.0, 1.0].map(|off| size as f64 + off)),
             limit: Some(Limit::Measured { name: "link", value: 2.0 * size as f64, share: 50.0 }),
             busy: None,
             note: None,

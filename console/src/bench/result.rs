@@ -4,7 +4,7 @@ use super::args::Part;
 use super::measure::{Ledger, Record};
 use super::order::Way;
 use super::plan::{Cell, Place, Row, Scope, What};
-use super::stats::Summary;
+use pvm_sim::stats::Measured;
 
 /// A host of the virtual machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ pub struct Line {
     /// Tasks of a batch, or bytes of a message.
     pub size: u64,
     /// The value, if there is one.
-    pub value: Option<Summary>,
+    pub value: Option<Measured>,
     /// What limits it; `None` if that is not known.
     pub limit: Option<Limit>,
     /// The part of the hosts' processor time that was used, as a percentage.
@@ -121,8 +121,9 @@ pub fn line(
 ) -> Line {
     let Cell { what, place, size } = row.cell;
     let record = ledger.get(&row.cell);
-    let value = record.and_then(|record| summary(row.part, row.cell, scope, record));
+    let value = record.and_then(|record| measured(row.part, row.cell, scope, record));
     let busy = record.and_then(|record| record.usage.percent()).filter(|_| value.is_some());
+    let median = value.as_ref().map(|value| value.median);
     Line {
         part: row.part,
         place,
@@ -132,14 +133,14 @@ pub fn line(
         ),
         size,
         value,
-        limit: limit(row, scope, ledger, value, &note).or_else(|| cores(place, hosts, busy)),
+        limit: limit(row, scope, ledger, median, &note).or_else(|| cores(place, hosts, busy)),
         busy,
         note: record.and_then(note),
     }
 }
 
-fn summary(part: Part, cell: Cell, scope: &Scope, record: &Record) -> Option<Summary> {
-    Summary::of(record.seconds.iter().map(|&seconds| scope.value(part, cell, seconds)))
+fn measured(part: Part, cell: Cell, scope: &Scope, record: &Record) -> Option<Measured> {
+    Measured::of(&record.seconds.iter().map(|&seconds| scope.value(part, cell, seconds)).collect::<Vec<_>>())
 }
 
 /// What limits a line by measurement, if it has such a limit.
@@ -147,13 +148,13 @@ fn limit(
     row: &Row,
     scope: &Scope,
     ledger: &Ledger,
-    value: Option<Summary>,
+    value: Option<f64>,
     note: &impl Fn(&Record) -> Option<Note>,
 ) -> Option<Limit> {
-    let value = value?.median;
+    let value = value?;
     let (cell, record) = ledger.get_key_value(&row.limit?)?;
     let name = limit_name(cell.what);
-    let Some(all) = summary(row.part, *cell, scope, record) else {
+    let Some(all) = measured(row.part, *cell, scope, record) else {
         return note(record)
             .map(|(Note::LeftOut(reason) | Note::Failed(reason))| Limit::Missing { name, reason });
     };
@@ -265,12 +266,12 @@ pub(super) mod tests {
     fn what_was_measured_before_a_loss_stays() {
         let rows = SCOPE.rows(Part::Rate);
         let line = of(&rows[0], &[(rows[0].cell, &[64e-6, 64e-6], Some(Problem::Gone(0)))]);
-        assert_eq!(line.value.unwrap().rounds, 2);
+        assert_eq!(line.value.as_ref().unwrap().rounds.len(), 2);
         assert_eq!(line.note, Some(Note::Failed("lost".into())));
         let outcome = Outcome { hosts: vec![], rounds: 3, seconds: 5.0, lines: vec![line] };
         assert!(!outcome.is_complete());
         let line = of(&rows[0], &[(rows[0].cell, &[], Some(Problem::LeftOut("long".into())))]);
-        assert_eq!((line.value, line.busy), (None, None));
+        assert_eq!((&line.value, line.busy), (&None, None));
         assert!(Outcome { lines: vec![line], ..outcome }.is_complete());
     }
 

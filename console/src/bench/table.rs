@@ -75,16 +75,16 @@ fn cells(line: &Line, outcome: &Outcome) -> [String; 7] {
         Some(Limit::Cores { processors, share }) => (format!("cores {processors}"), share_text(*share)),
         None => ("-".to_owned(), "-".to_owned()),
     };
-    let value = line.value.map_or_else(|| "-".to_owned(), |value| quantity(line.part, value.median));
-    let spread = line.value.filter(|value| value.rounds > 1);
-    let spread = spread.map_or_else(|| "-".to_owned(), |value| percent(value.spread()));
+    let value = line.value.as_ref().map_or_else(|| "-".to_owned(), |value| quantity(line.part, value.median));
+    let spread = line.value.as_ref().filter(|value| value.rounds.len() > 1);
+    let spread = spread.map_or_else(|| "-".to_owned(), |value| percent(value.spread() * 100.0));
     [line.part.name().to_owned(), place(line, outcome), size(line), value, spread, limit, share]
 }
 
 /// How busy the processors were, and a note.
 fn end(line: &Line) -> String {
     let busy = line.busy.map_or_else(|| "   -".to_owned(), |busy| format!("{:>4}", percent(busy)));
-    let rounds = match line.value.map_or(0, |value| value.rounds) {
+    let rounds = match line.value.as_ref().map_or(0, |value| value.rounds.len()) {
         0 => None,
         1 => Some("1 round".to_owned()),
         rounds => Some(format!("{rounds} rounds")),
@@ -164,7 +164,7 @@ fn share_text(value: f64) -> String {
 mod tests {
     use super::*;
     use crate::bench::result::HostLine;
-    use crate::bench::stats::Summary;
+    use pvm_sim::stats::Measured;
 
     fn host(name: &str, computer: usize) -> HostLine {
         let (tid, arch) = ("t40000".to_owned(), "LINUX64".to_owned());
@@ -172,7 +172,7 @@ mod tests {
     }
 
     fn line(part: Part, place: Place, size: u64, value: f64) -> Line {
-        let value = Some(Summary { median: value, half: value * 0.02, rounds: 5 });
+        let value = Measured::of(&[0.9, 0.98, 1.0, 1.02, 1.1].map(|part| value * part));
         Line { part, place, is_by_daemons: false, size, value, limit: None, busy: Some(98.7), note: None }
     }
 

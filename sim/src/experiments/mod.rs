@@ -4,6 +4,7 @@ pub mod allocation;
 pub mod batch;
 pub mod coallocation;
 pub mod dasic;
+pub mod dedicated;
 pub mod epochs;
 
 use crate::engine::{Engine, Time, seconds, to_seconds};

@@ -7,12 +7,12 @@ mod predict;
 mod report;
 
 use crate::lab::Trial;
-use crate::stats::Summary;
 use anyhow::{Context, Result};
 use machines::{Clusters, Slots};
 use orders::{Ended, Order, orders, slots};
 use predict::{Model, Times, framed, predict};
 use pvm_sched::coallocation::Strategy;
+use pvm_sim::stats::Measured;
 use pvm_tests::Installation;
 use serde::Serialize;
 use std::path::Path;
@@ -147,7 +147,7 @@ pub fn measure(trial: Trial) -> Result<Vec<Curves>> {
             session.step()?;
             overheads.extend(point.add(&ended.with_context(|| name)?, &orders));
         }
-        let overhead = Summary::of(&overheads).map_or(0.0, |summary| summary.median.max(0.0));
+        let overhead = Measured::of(&overheads).map_or(0.0, |summary| summary.median.max(0.0));
         points.iter_mut().try_for_each(|point| point.simulate((seed, overhead.round() as u64), &orders))?;
         late.push(overhead);
     }

@@ -3,9 +3,9 @@
 use super::super::page::Shown;
 use super::orders::MEGABIT;
 use super::{Curves, NAME, Outcome, Point};
-use crate::stats::{Summary, median};
 use pvm_sched::coallocation::Strategy;
 use pvm_sim::report::{Plot, Point as Place, Report, Series, Table, number};
+use pvm_sim::stats::{Measured, median};
 
 const COMMAND: &str = "cargo bench -p benches -- live-coallocation --docs";
 
@@ -52,7 +52,7 @@ impl Point {
         let percent = |part: f64| number(part * 100.0);
         let middle = |rounds: &[Vec<f64>]| {
             let all: Vec<f64> = rounds.iter().flatten().copied().collect();
-            Summary::of(&all).map_or_else(|| "–".to_owned(), |summary| number(summary.median))
+            Measured::of(&all).map_or_else(|| "–".to_owned(), |summary| number(summary.median))
         };
         let knows_clusters = self.strategy.has_network();
         let spanning = |part: f64| if knows_clusters { percent(part) } else { "–".to_owned() };

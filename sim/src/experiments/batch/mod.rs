@@ -2,12 +2,13 @@
 
 pub mod model;
 
+use super::dedicated::{Failures, Source};
 use super::{Runs, cell, series, text};
 use crate::report::{Plot, Report, Table};
 use crate::settings;
-use crate::workload::{Job, Lublin, Reader, TraceError};
+use crate::workload::{Job, Lublin, TraceError};
 use model::{Outcome, Policy, Setting, simulate};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The settings.
 #[derive(Clone, Debug, clap::Args)]
@@ -30,18 +31,12 @@ pub struct Settings {
     /// Jobs of one user that may wait in a queue
     #[arg(long, default_value_t = 200)]
     pub per_user: usize,
-    /// Mean time between failures of a node, days; 0 for never
-    #[arg(long, default_value_t = 0.0, value_parser = settings::not_negative)]
-    pub mtbf: f64,
-    /// How long a node is down after a failure, hours
-    #[arg(long, default_value_t = 4.0, value_parser = settings::not_negative)]
-    pub repair: f64,
-    /// Take the jobs from a trace in the Standard Workload Format (plain or gzip); its load is as it is
-    #[arg(long)]
-    pub trace: Option<PathBuf>,
-    /// Skip errors in a trace
-    #[arg(long)]
-    pub lenient: bool,
+    /// How nodes fail.
+    #[command(flatten)]
+    pub failures: Failures,
+    /// Where jobs come from.
+    #[command(flatten)]
+    pub source: Source,
 }
 
 fn policy(name: &str) -> Result<Policy, String> {
@@ -74,7 +69,8 @@ struct Case {
 
 /// Runs the experiment.
 pub fn run(settings: &Settings, runs: &Runs) -> Result<Report, Error> {
-    let notes = settings.trace.iter().map(|path| check(path, settings)).collect::<Result<Vec<_>, _>>()?;
+    let notes =
+        settings.source.trace.iter().map(|path| check(path, settings)).collect::<Result<Vec<_>, _>>()?;
     let cases = cases(settings);
     let outcomes = runs.all(&cases, |case, seed| {
         let model = case.model.clone().map(|model| model.seeded(seed).take(settings.jobs));
@@ -92,23 +88,22 @@ pub fn run(settings: &Settings, runs: &Runs) -> Result<Report, Error> {
 /// Reads a trace once, so that errors are reported before the simulation; returns a note on skipped lines.
 fn check(path: &Path, settings: &Settings) -> Result<Option<String>, Error> {
     let fail = |source| TraceError { path: path.to_owned(), source };
-    let mut reader = Reader::open(path, settings.lenient).map_err(fail)?;
+    let mut reader = settings.source.open(path)?;
     reader.by_ref().take(settings.jobs).try_for_each(|job| job.map(drop)).map_err(fail)?;
     Ok(reader.note(path))
 }
 
 /// A trace's jobs as they are read: the trace is never in memory.
 fn traced(settings: &Settings) -> impl Iterator<Item = Job> + use<> {
-    let reader = settings.trace.as_ref().and_then(|path| Reader::open(path, settings.lenient).ok());
+    let reader = settings.source.trace.as_ref().and_then(|path| settings.source.open(path).ok());
     reader.into_iter().flatten().take(settings.jobs).map_while(Result::ok)
 }
 
 fn cases(settings: &Settings) -> Vec<Case> {
     let policies =
         if settings.policies.is_empty() { Policy::ALL.to_vec() } else { settings.policies.clone() };
-    let forever = settings.mtbf.is_nan() || settings.mtbf <= 0.0;
-    let mtbf = if forever { f64::INFINITY } else { settings.mtbf * 86_400.0 };
-    let models: Vec<(f64, Option<Lublin>)> = if settings.trace.is_some() {
+    let (mtbf, repair) = settings.failures.seconds();
+    let models: Vec<(f64, Option<Lublin>)> = if settings.source.trace.is_some() {
         vec![(0.0, None)]
     } else {
         let model = Lublin::new(settings.jobs as u64, settings.nodes, settings.users as usize);
@@ -117,7 +112,6 @@ fn cases(settings: &Settings) -> Vec<Case> {
     };
     let mut cases = Vec::new();
     for policy in policies {
-        let repair = settings.repair.max(0.0) * 3600.0;
         let setting = Setting { policy, nodes: settings.nodes, mtbf, repair, per_user: settings.per_user };
         cases.extend(models.iter().map(|(load, model)| Case { load: *load, setting, model: model.clone() }));
     }
@@ -187,6 +181,7 @@ fn report(cases: &[Case], outcomes: &[Vec<Outcome>]) -> Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
 
     fn settings() -> Settings {
         let words = "--jobs 200 --nodes 64 --users 5 --load 0.5,0.8 --per-user 100 --mtbf 100";
@@ -205,7 +200,11 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("t.swf");
         std::fs::write(&path, "1 0 0 100 8 0 0 8 200 0 1 3\n2 1 0 50 80 0 0 8 200 0 1 3\n").expect("written");
-        let with = |path: PathBuf| Settings { trace: Some(path), policies: vec![Policy::Easy], ..settings() };
+        let with = |path: PathBuf| Settings {
+            source: Source { trace: Some(path), lenient: false },
+            policies: vec![Policy::Easy],
+            ..settings()
+        };
         let report = run(&with(path.clone()), &Runs::quiet(1, 1)).expect("a report");
         assert_eq!(report.tables[0].rows[0][..2], ["EASY", "trace"]);
         assert_eq!(report.tables[0].rows[0][8], "1.000", "one job is wider than the machine");
@@ -221,8 +220,8 @@ mod tests {
     fn nothing_to_run_and_nothing_that_ends() {
         let none = run(&Settings { jobs: 0, ..settings() }, &Runs::quiet(1, 1));
         assert!(matches!(none, Err(Error::Empty)));
-        let often =
-            run(&Settings { mtbf: 1e-3, jobs: 20, load: vec![0.5], ..settings() }, &Runs::quiet(1, 1));
+        let failures = Failures { mtbf: 1e-3, repair: 4.0 };
+        let often = run(&Settings { failures, jobs: 20, load: vec![0.5], ..settings() }, &Runs::quiet(1, 1));
         assert!(matches!(often, Err(Error::Stuck)));
     }
 
@@ -231,7 +230,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("t.swf");
         std::fs::write(&path, "1 0 0 100 8 0 0 8 200 0 1 3\n2 1 0 50\n").expect("written");
-        let settings = Settings { trace: Some(path), lenient: true, ..settings() };
+        let source = Source { trace: Some(path), lenient: true };
+        let settings = Settings { source, ..settings() };
         let report = run(&settings, &Runs::quiet(1, 1)).expect("a report");
         assert!(report.notes[0].ends_with("t.swf: 1 line with errors was passed over"), "{:?}", report.notes);
     }

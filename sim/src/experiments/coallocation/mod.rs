@@ -2,13 +2,14 @@
 
 pub mod model;
 
+use super::dedicated::{Failures, Source};
 use super::{Runs, cell, series, text};
 use crate::report::{Mark, Plot, Report, Series, Table};
 use crate::settings;
-use crate::workload::{Job, Lublin, Reader, TraceError};
+use crate::workload::{Job, Lublin, TraceError};
 use model::{Cluster, Outcome, Setting, simulate};
 use pvm_sched::coallocation::Strategy;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The settings.
 #[derive(Clone, Debug, clap::Args)]
@@ -34,18 +35,12 @@ pub struct Settings {
     /// Load of the jobs, as a part of the clusters' capacity
     #[arg(long, default_value_t = 1.5, value_parser = settings::positive)]
     pub load: f64,
-    /// Mean time between failures of a node, days; the job that has it begins again. 0 for never
-    #[arg(long, default_value_t = 0.0, value_parser = settings::not_negative)]
-    pub mtbf: f64,
-    /// How long a node is down after a failure, hours
-    #[arg(long, default_value_t = 4.0, value_parser = settings::not_negative)]
-    pub repair: f64,
-    /// Take the jobs from a trace in the Standard Workload Format (plain or gzip) instead of the Lublin–Feitelson model
-    #[arg(long)]
-    pub trace: Option<PathBuf>,
-    /// Use what can be used of a trace with errors
-    #[arg(long)]
-    pub lenient: bool,
+    /// How nodes fail.
+    #[command(flatten)]
+    pub failures: Failures,
+    /// Where jobs come from.
+    #[command(flatten)]
+    pub source: Source,
 }
 
 fn cluster(text: &str) -> Result<(u32, f64), String> {
@@ -101,7 +96,7 @@ const HEURISTICS: [Strategy; 4] = [Strategy::Bfnp, Strategy::Shfnp, Strategy::Sh
 
 /// Runs the experiment.
 pub fn run(settings: &Settings, runs: &Runs) -> Result<Report, Error> {
-    let trace = settings.trace.as_ref().map(|path| load(path, settings)).transpose()?;
+    let trace = settings.source.trace.as_ref().map(|path| load(path, settings)).transpose()?;
     let (trace, note) = trace.map_or((None, None), |(jobs, note)| (Some(jobs), note));
     let cases = cases(settings);
     let models =
@@ -151,7 +146,7 @@ fn workload_model(settings: &Settings, width: f64) -> Lublin {
 /// A trace's jobs, and a note on it.
 fn load(path: &Path, settings: &Settings) -> Result<(Vec<Job>, Option<String>), Error> {
     let fail = |source| TraceError { path: path.to_owned(), source };
-    let mut reader = Reader::open(path, settings.lenient).map_err(fail)?;
+    let mut reader = settings.source.open(path)?;
     let jobs = reader.by_ref().take(settings.jobs).collect::<Result<_, _>>().map_err(fail)?;
     Ok((jobs, reader.note(path)))
 }
@@ -174,8 +169,7 @@ fn cases(settings: &Settings) -> Vec<Case> {
         each.map(|(at, &(nodes, h))| Cluster { nodes, factor: factors(at, h), bandwidth: settings.link })
             .collect()
     };
-    let mtbf = if settings.mtbf > 0.0 { settings.mtbf * 86_400.0 } else { f64::INFINITY };
-    let repair = settings.repair * 3600.0;
+    let (mtbf, repair) = settings.failures.seconds();
     let communication = settings.communication;
     let case = |figure, strategy, bwbn, width, clusters| Case {
         figure,
