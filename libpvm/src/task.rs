@@ -192,7 +192,7 @@ impl Task {
         if let Some(near) = self.next_near(from, tag) {
             return Ok(near);
         }
-        if self.engine.spinner().look()
+        if self.engine.spinner_at_once().is_some_and(|spinner| spinner.spin_at_once())
             && let Some(near) = self.next_near(from, tag)
         {
             return Ok(near);
@@ -255,8 +255,12 @@ impl Task {
             return None;
         }
         let (context, dst) = (self.engine.context(), self.engine.tid());
-        let near = self.engine.next_near(|src, header| matches(src, header, from, tag, context))?;
-        Some(Received::near(&near, dst))
+        let wanted = |src: Tid, header: &MessageHeader| matches(src, header, from, tag, context);
+        if let Some(near) = self.engine.next_near(wanted) {
+            return Some(Received::near(&near, dst));
+        }
+        let message = self.engine.next_block(wanted)?;
+        Some(Received::until(message, self.engine.has_left()))
     }
 
     /// Waits for the next message of any tag, sender and context: for programs that serve others' protocols.

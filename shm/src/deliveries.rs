@@ -67,11 +67,6 @@ impl Deliveries {
         self.end_where(|delivery| memory.load(delivery.flag) != 0);
     }
 
-    /// Ends one that was not sent.
-    pub fn take_back(&mut self, flag: u64) {
-        self.end_where(|delivery| delivery.flag == flag);
-    }
-
     /// Ends those to a task.
     pub fn forget(&mut self, receiver: Tid) {
         self.end_where(|delivery| delivery.to == receiver);

@@ -140,10 +140,12 @@ impl Outbox {
         to: Tid,
         parcel: &Parcel,
     ) -> Result<(), SendError> {
-        let lent = self.lend(to, parcel)?;
+        let lent = self.offer(parcel)?;
         let sent = ring.send_block(&**self.memory(), header, lent, || self.store.take(CHUNK));
-        if sent.is_err() {
-            self.store.deliveries().take_back(lent.flag);
+        // Only now, so that the receiver reads meanwhile.
+        match sent {
+            Ok(()) => self.store.deliveries().begin(to, lent.flag, (parcel.block.clone(), parcel.length)),
+            Err(_) => self.store.deliveries().add_flags([lent.flag].into_iter()),
         }
         self.reclaim_chunks(ring);
         sent
@@ -151,8 +153,14 @@ impl Outbox {
 
     /// Lends a body in a block to a receiver that gets its place on another way.
     pub fn lend(&mut self, to: Tid, parcel: &Parcel) -> Result<Lent, SendError> {
+        let lent = self.offer(parcel)?;
+        self.store.deliveries().begin(to, lent.flag, (parcel.block.clone(), parcel.length));
+        Ok(lent)
+    }
+
+    /// The place of a body in a block, with a flag by which its receiver releases it.
+    fn offer(&mut self, parcel: &Parcel) -> Result<Lent, SendError> {
         let flag = self.take_flag().ok_or(SendError::NoRoom)?;
-        self.store.deliveries().begin(to, flag, (parcel.block.clone(), parcel.length));
         Ok(Lent { at: parcel.block.at(), flag, length: parcel.length })
     }
 

@@ -502,6 +502,13 @@ impl Reader {
         is_near.then_some(Near { header: head.header, at: body_of(here), length, first })
     }
 
+    /// The header of the next record if it is a message in a block.
+    #[inline(always)]
+    pub fn peek_block(&self, memory: &impl Memory) -> Option<MessageHeader> {
+        let (_, head, _) = self.head(memory)?;
+        (head.kind == BLOCK).then_some(head.header)
+    }
+
     /// Passes what [`Self::peek`] has found.
     #[inline(always)]
     pub fn pass(&mut self, memory: &impl Memory, found: &Near) {

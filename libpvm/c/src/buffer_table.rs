@@ -67,6 +67,19 @@ impl Buffers {
         Some(id)
     }
 
+    /// A message from a block becomes the one to unpack from, and the one before is freed. Gives the message back if there is no buffer
+    /// for it.
+    #[inline]
+    pub fn receive_block(&mut self, message: Message) -> Result<i32, Message> {
+        // It was kept for a message from a ring.
+        let _ = self.free(self.receive);
+        let Ok(id) = self.claim() else { return Err(message) };
+        let Some(slot) = self.slot(id) else { return Err(message) };
+        slot.buffer.receive(message);
+        self.receive = id;
+        Ok(id)
+    }
+
     /// Copies a message out of its ring before the ring is read further: the sender may write there again.
     #[inline(always)]
     pub fn settle(&mut self) {
@@ -333,6 +346,29 @@ mod tests {
             }
             buffers.free(freed).unwrap();
         }
+    }
+
+    #[test]
+    fn a_message_from_a_block_takes_the_place_of_the_one_before() {
+        let mut outbox = Outbox::new(1 << 20).unwrap();
+        let (mut ring, at) = outbox.open_ring().unwrap();
+        let header = MessageHeader { encoding: Encoding::Raw.word(), ..MessageHeader::default() };
+        outbox.send_copy(&mut ring, header, &[&[1; 4]]).unwrap();
+        let memory = outbox.memory();
+        let found = Reader::new(&**memory, at.get()).unwrap().peek(&**memory).unwrap();
+        let near = Near { src: Tid::MY_DAEMON, found, memory };
+        let mut buffers = Buffers::default();
+        let short = buffers.receive_near(&near, Tid::NONE).unwrap();
+        for byte in [2, 3] {
+            // As calls begin: the buffer of a short message stays, that of a long one is freed.
+            buffers.begin_receive().unwrap();
+            let message =
+                Message { header, body: vec![byte; 5000].into(), src: Tid::MY_DAEMON, dst: Tid::NONE };
+            let id = buffers.receive_block(message).unwrap();
+            assert_eq!((id, buffers.receive_id()), (short, short), "no buffer is lost");
+            assert_eq!(buffers.get(id).unwrap().encoded().unwrap().0, vec![byte; 5000]);
+        }
+        assert_eq!(buffers.slots.len(), 1);
     }
 
     #[test]

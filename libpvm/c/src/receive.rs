@@ -6,8 +6,8 @@ use super::send::array_length;
 use super::state::{Failure, State, try_fast};
 use super::{errors, timeline, tracepoints};
 use pvm_engine::{Begun, Spinner, Wait};
-use pvm_wire::PvmError;
 use pvm_wire::events::{Datum, Event, Writer};
+use pvm_wire::{MessageHeader, PvmError, Tid};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -102,20 +102,30 @@ fn receive_fast(wanted: Wanted, until: Until) -> Option<c_int> {
         match step? {
             Ok(id) => return Some(id),
             Err(spinner) => {
-                let is_there = spinner.look();
+                let is_there = spinner.spin_at_once();
                 looked = Some((spinner, is_there));
             }
         }
     }
 }
 
-/// The next message that a neighbour has written becomes the one to unpack from, if it lies in the ring and is wanted.
+/// The next message that a neighbour has written becomes the one to unpack from, if it is wanted.
 #[inline(always)]
 fn take_near(state: &mut State, wanted: Wanted) -> Option<c_int> {
     let (context, engine) = (state.context, state.engine.as_mut()?);
     let dst = engine.tid();
-    let near = engine.next_near(|src, header| wanted.matches(context, src.raw(), header.tag, header.context));
-    state.buffers.receive_near(&near?, dst)
+    let is_wanted =
+        |src: Tid, header: &MessageHeader| wanted.matches(context, src.raw(), header.tag, header.context);
+    if let Some(near) = engine.next_near(is_wanted) {
+        return state.buffers.receive_near(&near, dst);
+    }
+    match state.buffers.receive_block(engine.next_block(is_wanted)?) {
+        Ok(id) => Some(id),
+        Err(message) => {
+            engine.inject(message);
+            None
+        }
+    }
 }
 
 /// Not inlined into the fast path, whose frame would grow by that of a search: 512 bytes took a sixth longer.

@@ -322,7 +322,7 @@ impl State {
     /// Takes the spinner for a call that waits for a message; the call returns it to the field.
     #[inline]
     pub fn take_spinner(&mut self) -> Option<Arc<Spinner>> {
-        let spinner = self.engine.as_ref()?.spinner();
+        let spinner = self.engine.as_ref()?.spinner_at_once()?;
         Some(self.spinner.take().filter(|kept| Arc::ptr_eq(kept, spinner)).unwrap_or_else(|| spinner.clone()))
     }
 

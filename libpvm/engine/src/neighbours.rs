@@ -495,11 +495,10 @@ impl Neighbours {
     /// The next message on the ring whose turn it is, if it lies there and is `wanted`, and does not end the turn.
     #[inline(always)]
     pub(super) fn next_near(&mut self, wanted: impl FnOnce(Tid, &MessageHeader) -> bool) -> Option<Near<'_>> {
-        // With one neighbour the turn never ends.
-        let turn = if self.table.len() == 1 { usize::MAX } else { RING_TURN };
         if self.list.is_some() {
             self.turn = self.next_listed()?;
         }
+        let ends_turn = self.ends_turn();
         let neighbour = self.table.get_mut(self.turn).filter(|neighbour| !neighbour.is_left)?;
         let reader = neighbour.reader.as_mut()?;
         let found = match reader.peek(&*neighbour.memory) {
@@ -510,13 +509,35 @@ impl Neighbours {
             }
             found => found?,
         };
-        if self.taken_in_turn + 1 >= turn || !wanted(neighbour.tid, &found.header) {
+        if ends_turn || !wanted(neighbour.tid, &found.header) {
             return None;
         }
         reader.pass(&*neighbour.memory, &found);
         self.taken_in_turn += 1;
         self.spinner.advance(self.turn, reader);
         Some(Near { src: neighbour.tid, found, memory: &neighbour.memory })
+    }
+
+    /// Whether the next message ends the turn of its ring; with one neighbour it never ends.
+    #[inline(always)]
+    fn ends_turn(&self) -> bool {
+        self.taken_in_turn + 1 >= RING_TURN && self.table.len() > 1
+    }
+
+    /// The same, of a message in a block.
+    #[inline]
+    pub(super) fn next_block(
+        &mut self,
+        own: Tid,
+        wanted: impl FnOnce(Tid, &MessageHeader) -> bool,
+    ) -> Option<Message> {
+        let neighbour = self.table.get(self.turn).filter(|neighbour| !neighbour.is_left)?;
+        let header = neighbour.reader.as_ref()?.peek_block(&*neighbour.memory)?;
+        if self.list.is_some() || self.ends_turn() || !wanted(neighbour.tid, &header) {
+            return None;
+        }
+        self.taken_in_turn += 1;
+        self.next(self.turn, own)
     }
 
     /// The next message on the ring whose turn it is; `None` ends the turn, as many messages do.

@@ -5,12 +5,13 @@
 
 use super::inbox::{Arrived, Inbox, Search};
 use super::wait::{self, Waiter};
-use super::{Engine, Near};
+use super::{Engine, Near, Spinner};
 use crate::{Error, Result};
 use pvm_wire::calls::turns::NoticesTaken;
 use pvm_wire::codes::CONTEXT_TC;
 use pvm_wire::queue::{NOTICE, NOTICES_AT_ONCE};
 use pvm_wire::{Message, MessageHeader, PvmError, Tid, group};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a call waits for a message.
@@ -38,6 +39,12 @@ impl Wait {
 
 fn is_notice(message: &Message) -> bool {
     message.header.wait_id == NOTICE && message.src == Tid::MY_DAEMON
+}
+
+/// Messages between libraries are handled elsewhere.
+#[inline(always)]
+fn is_programs(header: &MessageHeader) -> bool {
+    header.context < group::CONTEXT
 }
 
 /// Whether there is time left.
@@ -144,14 +151,36 @@ impl Engine {
     /// The next message that a neighbour has written, if it lies in the ring and is `wanted`, no message is before it, and calls are not recorded.
     #[inline(always)]
     pub fn next_near(&mut self, wanted: impl FnOnce(Tid, &MessageHeader) -> bool) -> Option<Near<'_>> {
-        if self.recorder.is_some() || self.moving.is_some() || !self.inbox.is_empty() || !self.may_go_on() {
+        if !self.may_take_near() {
             return None;
         }
-        // Messages between libraries are handled elsewhere.
-        let is_programs = |header: &MessageHeader| header.context < group::CONTEXT;
         let near = self.neighbours.next_near(|src, header| is_programs(header) && wanted(src, header))?;
         self.ring_reads = self.ring_reads.wrapping_add(1);
         Some(near)
+    }
+
+    /// As [`Self::next_near`], of a message in a block.
+    #[inline]
+    pub fn next_block(&mut self, wanted: impl FnOnce(Tid, &MessageHeader) -> bool) -> Option<Message> {
+        if !self.may_take_near() {
+            return None;
+        }
+        let own = self.tid();
+        let message =
+            self.neighbours.next_block(own, |src, header| is_programs(header) && wanted(src, header))?;
+        self.ring_reads = self.ring_reads.wrapping_add(1);
+        Some(message)
+    }
+
+    #[inline(always)]
+    fn may_take_near(&self) -> bool {
+        self.recorder.is_none() && self.moving.is_none() && self.inbox.is_empty() && self.may_go_on()
+    }
+
+    /// The spinner, if a call that waits may begin with it: nothing is to be done, or to be sent, before.
+    #[inline]
+    pub fn spinner_at_once(&self) -> Option<&Arc<Spinner>> {
+        (self.may_take_near() && !self.has_deferred()).then(|| self.spinner())
     }
 
     fn past(&self) -> Instant {

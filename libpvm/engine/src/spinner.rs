@@ -60,6 +60,8 @@ struct Budget {
     origin: AtomicU8,
     /// The descriptors may be readable.
     is_sleep_over: AtomicBool,
+    /// The call has spun at its beginning, and found nothing.
+    has_spun: AtomicBool,
 }
 
 impl Default for Budget {
@@ -69,6 +71,7 @@ impl Default for Budget {
             far: SpinThenPark::default(),
             origin: AtomicU8::new(Origin::Near as u8),
             is_sleep_over: AtomicBool::new(true),
+            has_spun: AtomicBool::new(false),
         }
     }
 }
@@ -161,8 +164,12 @@ impl Spinner {
 
     /// Looks for a record, but not for long.
     #[inline]
-    pub fn look(&self) -> bool {
-        (0..self.looks()).any(|_| self.is_ready())
+    fn look(&self) -> bool {
+        let is_found = (0..self.looks()).any(|_| self.is_ready());
+        if is_found {
+            self.expect(Origin::Near);
+        }
+        is_found
     }
 
     /// Looks at all rings between two looks at the clock: a look at many takes long.
@@ -193,14 +200,33 @@ impl Spinner {
     /// Looks for a record, or whatever comes on direct routes or from other hosts, until `deadline`, or as long as it is worth while;
     /// whether there is something.
     pub fn spin(&self, deadline: Option<Instant>) -> bool {
+        if self.look() {
+            return true;
+        }
+        // If the call has found something in another way since, a later one sleeps early, once.
+        let has_spun = self.budget.has_spun.load(Ordering::Relaxed);
+        if has_spun {
+            self.budget.has_spun.store(false, Ordering::Relaxed);
+        }
+        !has_spun && self.spin_on(deadline)
+    }
+
+    /// [`Self::spin`] at the beginning of a call that waits for ever. If it has found nothing, the call's wait need not do it again.
+    #[inline]
+    pub fn spin_at_once(&self) -> bool {
+        let is_found = self.look() || self.spin_on(None);
+        if !is_found {
+            self.budget.has_spun.store(true, Ordering::Relaxed);
+        }
+        is_found
+    }
+
+    /// The same, after a [`Self::look`] that has found nothing.
+    fn spin_on(&self, deadline: Option<Instant>) -> bool {
         let origin = self.origin();
         let daemon = self.daemon.as_ref().filter(|_| origin == Origin::Daemon);
         if !self.has_rings() && self.sockets.is_empty() && daemon.is_none() {
             return false;
-        }
-        if self.look() {
-            self.expect(Origin::Near);
-            return true;
         }
         let kind = match origin {
             Origin::Near => NEAR,
@@ -268,6 +294,26 @@ mod tests {
         assert_eq!(spinner.budget.near.budget(), Duration::from_micros(1600));
         outbox.send_copy(&mut ring, MessageHeader::default(), &[]).unwrap();
         assert!(spinner.spin(None));
+    }
+
+    #[test]
+    fn a_call_that_has_spun_at_its_beginning_does_not_spin_again() {
+        if is_only_processor() {
+            return eprintln!("one processor, or so much of two: nothing to try");
+        }
+        let mut outbox = Outbox::new(1 << 20).unwrap();
+        let (mut ring, at) = outbox.open_ring().unwrap();
+        let reader = Reader::new(&**outbox.memory(), at.get()).unwrap();
+        let spinner = Spinner::default().renew([(outbox.memory().clone(), reader)].into_iter(), None, &[]);
+        spinner.set_wake_time(Duration::from_micros(320));
+        assert!(!spinner.spin_at_once());
+        let budget = spinner.budget.near.budget();
+        assert!(!spinner.spin(None));
+        assert_eq!(spinner.budget.near.budget(), budget, "it has not polled");
+        assert!(!spinner.spin(None));
+        assert!(spinner.budget.near.budget() < budget, "the wait of another call");
+        outbox.send_copy(&mut ring, MessageHeader::default(), &[]).unwrap();
+        assert!(spinner.spin_at_once() && spinner.spin(None));
     }
 
     #[test]
