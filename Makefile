@@ -13,7 +13,7 @@ RUN_PATH = $$(packaging/run-path.sh "$(PREFIX)/lib")
 
 # Cargo's profile; with dev everything is built sooner, and runs slower. And what is built: at least these packages.
 PROFILE  = release
-PACKAGES = -p pvm-console -p pvm-docs -p libpvm-c
+PACKAGES = -p pvm-console -p pvm-task-manager -p pvm-docs -p libpvm-c
 # Where cargo leaves what it built.
 BUILD    = $(or $(CARGO_TARGET_DIR),target)/$(PROFILE:dev=debug)
 
@@ -33,7 +33,8 @@ GROUPS  = '!pvm*_' PvmMax PvmMin PvmSum PvmProduct 'gs_*' gstid pvmgs_tmout pvm_
 OTHERS  = '!pvm*_' $(foreach symbol,$(wordlist 2,99,$(GROUPS)),'!'$(symbol)) '*'
 FILTERS = libgpvm3.so.3 libfpvm3.so.3 filters/libpvm3.so
 
-# One executable, which is each of these programs by the name it is called.
+# The daemon is the same executable as the console, by the name it is called. The task manager has one of its own: batches start sooner
+# beside a small process.
 PROGRAMS = pvm pvmd pvm-task-manager
 HEADERS  = pvm3.h pvm3x.h pvmtev.h pvmproto.h fpvm3.h
 ARCHIVES = libpvm3.a libgpvm3.a libfpvm3.a
@@ -73,7 +74,7 @@ TO    = $(DESTDIR)$(PREFIX)
 FILL  = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@PVM_ARCH@|$(PVM_ARCH)|' -e 's|@RELEASE@|$(RELEASE)|' \
 	-e 's|@API_VERSION@|$(API_VERSION)|' -e 's|@LIBS_PRIVATE@|$(LIBS_PRIVATE)|'
 COMPLETIONS = $(BUILD)/completions
-BUILT = $(BUILD)/pvm $(COMPLETIONS)/fish $(BUILD)/libpvm3.so $(BUILD)/libpvm3.a $(FILTERS:%=$(BUILD)/%) $(BUILD)/man/man1/pvm.1
+BUILT = $(BUILD)/pvm $(BUILD)/pvm-task-manager $(COMPLETIONS)/fish $(BUILD)/libpvm3.so $(BUILD)/libpvm3.a $(FILTERS:%=$(BUILD)/%) $(BUILD)/man/man1/pvm.1
 
 .PHONY: all build check docs book check-install install uninstall tarball deb help
 
@@ -127,10 +128,8 @@ install:
 	done; \
 	mkdir -p "$(TO)/$(ROOT_LIB)" "$(TO)/$(ROOT_BIN)" "$(TO)/$(ROOT)/conf" "$(TO)/$(PODS)" $(DOCS_DIRS:%="$(TO)/%") && \
 	for dir in $$created; do echo $$dir; done >> "$(TO)/$(ROOT)/conf/created-dirs"
-	$(INSTALL) -m 755 -s --strip-program="$(STRIP)" $(BUILD)/pvm "$(TO)/bin"
-	@cd "$(TO)/bin" && for name in $(filter-out pvm,$(PROGRAMS)); do \
-		ln -f pvm $$name 2>/dev/null || ln -sfT pvm $$name || exit 1; \
-	done
+	$(INSTALL) -m 755 -s --strip-program="$(STRIP)" $(BUILD)/pvm $(BUILD)/pvm-task-manager "$(TO)/bin"
+	@cd "$(TO)/bin" && { ln -f pvm pvmd 2>/dev/null || ln -sfT pvm pvmd; }
 	cd libpvm/c/include && $(INSTALL) -m 644 $(HEADERS) "$(TO)/include"
 	$(INSTALL) -m 755 -s --strip-program="$(STRIP)" $(BUILD)/libpvm3.so "$(TO)/lib/libpvm3.so.3"
 	@rm -f "$(TO)/lib/libpvm3.so"

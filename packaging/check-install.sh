@@ -25,9 +25,8 @@ check_layout() {
 		[ -f "$1/include/$name" ] || fail "include/$name is missing"
 		cmp -s "$1/include/$name" "$1/lib/pvm3/include/$name" || fail "PVM_ROOT/include has no $name"
 	done
-	for name in pvmd pvm-task-manager; do
-		[ "$1/bin/$name" -ef "$1/bin/pvm" ] || fail "bin/$name is not the same file as bin/pvm"
-	done
+	[ "$1/bin/pvmd" -ef "$1/bin/pvm" ] || fail "bin/pvmd is not the same file as bin/pvm"
+	[ "$(stat -c %s "$1/bin/pvm-task-manager")" -lt "$(stat -c %s "$1/bin/pvm")" ] || fail "bin/pvm-task-manager is not small"
 	for name in libpvm3.so.3 libpvm3.so libgpvm3.so.3 libfpvm3.so.3 libpvm3.a pkgconfig/pvm3.pc; do
 		[ -f "$1/lib/$name" ] || fail "lib/$name is missing"
 	done
@@ -124,7 +123,7 @@ check_names_inside() {
 }
 
 check_stripped() {
-	for name in bin/pvm lib/libpvm3.so.3; do
+	for name in bin/pvm bin/pvm-task-manager lib/libpvm3.so.3; do
 		! readelf -S "$1/$name" | grep -qE '\.(debug_info|symtab)' || fail "$name is not stripped"
 	done
 	! readelf -S "$1/lib/libpvm3.a" 2>/dev/null | grep -q '\.debug_info' || fail "libpvm3.a is not stripped"

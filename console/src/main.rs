@@ -1,4 +1,4 @@
-//! The `pvm` command. Under the names `pvmd`, `pvm-task-manager` and `pvmgs` it is those programs.
+//! The `pvm` command. Under the names `pvmd` and `pvmgs` it is those programs.
 #![forbid(unsafe_code)]
 
 use anyhow::Context;
@@ -16,7 +16,6 @@ fn main() -> ExitCode {
     let args = args.get(1..).unwrap_or_default();
     match own_name {
         Some("pvmd") => return pvmd::cli::run(args.to_vec()),
-        Some("pvm-task-manager") => return pvm_task_manager::run(args.to_vec()),
         Some("pvmgs") => return group_server(),
         _ => {}
     }
