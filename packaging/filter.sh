@@ -47,6 +47,7 @@ case $name in
 libpvm3.so.3) needed='' ;;
 *) needed=$library ;;
 esac
+# Two segments, and nothing to do at its start: each task of a spawn loads it.
 # shellcheck disable=SC2016,SC2086 # the loader replaces $ORIGIN; a library or none
-${CC:-cc} -shared -fPIC -O1 -w -DNAME="\"$name\"" -Wl,-soname,"$name" -Wl,--filter="$filtee" -Wl,--enable-new-dtags \
-	-Wl,-rpath,'$ORIGIN' -Wl,--no-as-needed -s -o "$output" "$source" $needed
+${CC:-cc} -shared -fPIC -O1 -w -nostartfiles -fno-asynchronous-unwind-tables -DNAME="\"$name\"" -Wl,-soname,"$name" -Wl,--filter="$filtee" -Wl,--enable-new-dtags \
+	-Wl,-rpath,'$ORIGIN' -Wl,--no-as-needed -Wl,-z,noseparate-code,-z,norelro,--build-id=none -s -o "$output" "$source" $needed
