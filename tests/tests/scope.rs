@@ -110,7 +110,7 @@ impl User {
         manager
     }
 
-    /// A daemon that is started after the login, as far as its log: its group, and the log.
+    /// A daemon that is started after the login, and its group.
     fn daemon(&self, variables: &[(&str, &str)]) -> Daemon<'_> {
         let path = self.installation.pvmd();
         let name = path.to_str().expect("a plain path");
@@ -119,7 +119,6 @@ impl User {
         let groups = fs::read_to_string(format!("/proc/{}/cgroup", program.pid())).expect("the daemon runs");
         let group = groups.lines().find_map(|line| line.strip_prefix("0::")).expect("a group of version 2");
         let log = self.folder.path().join(format!("tmp/pvml.{USER}"));
-        let log = fs::read_to_string(log).expect("the daemon has a log");
         Daemon { user: self, program, group: group.to_owned(), log }
     }
 
@@ -160,10 +159,19 @@ struct Daemon<'u> {
     user: &'u User,
     program: Program,
     group: String,
-    log: String,
+    log: PathBuf,
 }
 
 impl Daemon<'_> {
+    /// What the daemon writes into its log, which may be a while after it has said where it is.
+    #[track_caller]
+    fn await_log(&self, texts: [&str; 2]) {
+        wait::becomes_true(&format!("{} has {texts:?}", self.log.display()), || {
+            let log = fs::read_to_string(&self.log).unwrap_or_default();
+            texts.iter().all(|text| log.contains(text))
+        });
+    }
+
     fn end(self) -> Ended {
         process::signal(self.program.pid(), Signal::TERM);
         let ended = self.program.end();
@@ -174,11 +182,7 @@ impl Daemon<'_> {
     #[track_caller]
     fn expect_no_group(self, reason: &str) {
         assert!(self.group.ends_with("/session-1.scope"), "{}", self.group);
-        assert!(
-            self.log.contains("has no control group of its own") && self.log.contains(reason),
-            "{}",
-            self.log
-        );
+        self.await_log(["has no control group of its own", reason]);
         self.end();
     }
 }
@@ -196,8 +200,8 @@ fn with_help(user: &User) {
     let manager = user.manager();
     let daemon = user.daemon(&[]);
     let pid = daemon.program.pid();
-    assert!(daemon.group.ends_with(&format!("/pvmd-{pid}.scope")), "{}\n{}", daemon.group, daemon.log);
-    assert!(daemon.log.contains("has a control group of its own"), "{}", daemon.log);
+    assert!(daemon.group.ends_with(&format!("/pvmd-{pid}.scope")), "{}", daemon.group);
+    daemon.await_log(["has a control group of its own", ""]);
     let scope = user.slices[0].parent().expect("a mount").join(daemon.group.trim_start_matches('/'));
     for file in ["cgroup.procs", "cgroup.subtree_control"] {
         assert_eq!(fs::metadata(scope.join(file)).expect("it is there").uid(), USER, "{file}");
@@ -212,8 +216,10 @@ fn with_help(user: &User) {
     // None if the user wants none.
     let daemon = user.daemon(&[("PVM_SCOPE", "none")]);
     assert!(daemon.group.ends_with("/session-1.scope"), "{}", daemon.group);
-    assert!(!daemon.log.contains("control group of its own"), "{}", daemon.log);
+    let log = daemon.log.clone();
     daemon.end();
+    let log = fs::read_to_string(log).expect("the daemon leaves its log");
+    assert!(!log.contains("control group of its own"), "{log}");
 
     process::signal(manager.pid(), Signal::TERM);
     manager.end();
