@@ -524,7 +524,7 @@ impl Neighbours {
         self.taken_in_turn + 1 >= RING_TURN && self.table.len() > 1
     }
 
-    /// The same, of a message in a block.
+    /// As [`Self::next_near`], of a message in a block.
     #[inline]
     pub(super) fn next_block(
         &mut self,

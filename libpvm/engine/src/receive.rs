@@ -41,7 +41,7 @@ fn is_notice(message: &Message) -> bool {
     message.header.wait_id == NOTICE && message.src == Tid::MY_DAEMON
 }
 
-/// Messages between libraries are handled elsewhere.
+/// Whether this is a message of programs. Those between libraries are handled elsewhere.
 #[inline(always)]
 fn is_programs(header: &MessageHeader) -> bool {
     header.context < group::CONTEXT
@@ -172,6 +172,7 @@ impl Engine {
         Some(message)
     }
 
+    /// Whether messages may be taken past the queue: no message is before them, and calls are not recorded.
     #[inline(always)]
     fn may_take_near(&self) -> bool {
         self.recorder.is_none() && self.moving.is_none() && self.inbox.is_empty() && self.may_go_on()

@@ -221,7 +221,7 @@ impl Spinner {
         is_found
     }
 
-    /// The same, after a [`Self::look`] that has found nothing.
+    /// What [`Self::spin`] does after a [`Self::look`] that has found nothing.
     fn spin_on(&self, deadline: Option<Instant>) -> bool {
         let origin = self.origin();
         let daemon = self.daemon.as_ref().filter(|_| origin == Origin::Daemon);
