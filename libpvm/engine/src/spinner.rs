@@ -261,6 +261,7 @@ fn pause_a_little() -> bool {
 mod tests {
     use super::*;
     use pvm_shm::Outbox;
+    use pvm_shm::ring::Writer;
     use pvm_shm::wait::Next;
     use pvm_wire::MessageHeader;
 
@@ -276,16 +277,23 @@ mod tests {
         }
     }
 
-    #[test]
-    fn it_spins_less_where_it_does_not_pay() {
+    /// A ring, and a spinner that looks at it.
+    fn at_a_ring() -> Option<(Outbox, Writer, Spinner)> {
         if is_only_processor() {
-            return eprintln!("one processor, or so much of two: nothing to try");
+            eprintln!("one processor, or so much of two: nothing to try");
+            return None;
         }
         let mut outbox = Outbox::new(1 << 20).unwrap();
-        let (mut ring, at) = outbox.open_ring().unwrap();
+        let (ring, at) = outbox.open_ring().unwrap();
         let reader = Reader::new(&**outbox.memory(), at.get()).unwrap();
         let spinner = Spinner::default().renew([(outbox.memory().clone(), reader)].into_iter(), None, &[]);
         spinner.set_wake_time(Duration::from_micros(320));
+        Some((outbox, ring, spinner))
+    }
+
+    #[test]
+    fn it_spins_less_where_it_does_not_pay() {
+        let Some((mut outbox, mut ring, spinner)) = at_a_ring() else { return };
         for expected in [800, 400, 200, 100, 100] {
             assert!(!spinner.spin(None));
             assert_eq!(spinner.budget.near.budget(), Duration::from_micros(expected));
@@ -298,14 +306,7 @@ mod tests {
 
     #[test]
     fn a_call_that_has_spun_at_its_beginning_does_not_spin_again() {
-        if is_only_processor() {
-            return eprintln!("one processor, or so much of two: nothing to try");
-        }
-        let mut outbox = Outbox::new(1 << 20).unwrap();
-        let (mut ring, at) = outbox.open_ring().unwrap();
-        let reader = Reader::new(&**outbox.memory(), at.get()).unwrap();
-        let spinner = Spinner::default().renew([(outbox.memory().clone(), reader)].into_iter(), None, &[]);
-        spinner.set_wake_time(Duration::from_micros(320));
+        let Some((mut outbox, mut ring, spinner)) = at_a_ring() else { return };
         assert!(!spinner.spin_at_once());
         let budget = spinner.budget.near.budget();
         assert!(!spinner.spin(None));
