@@ -71,7 +71,7 @@ impl Buffers {
     /// for it.
     #[inline]
     pub fn receive_block(&mut self, message: Message) -> Result<i32, Message> {
-        // It was kept for a message from a ring.
+        // The buffer of the message before may have been kept for one from a ring.
         let _ = self.free(self.receive);
         let Ok(id) = self.claim() else { return Err(message) };
         let Some(slot) = self.slot(id) else { return Err(message) };

@@ -1,8 +1,8 @@
 //! Spinning for messages of neighbours, of others on direct routes, and of other hosts, before a task sleeps.
 //!
-//! A message of another host passes two daemons on its way, and a long message on a direct route takes so long to be sealed and
-//! opened, that a task had better look for it as daemons do, for longer, while others have the processor between two looks. Where one of
-//! them computes it looks for the long one no longer than for a neighbour's, and for the daemon's not at all.
+//! A message of another host passes two daemons on its way, and a long message on a direct route is sealed and opened. Both take longer than
+//! a message of a neighbour, so a task looks for them as daemons do: for longer, and it yields the processor between two looks. Beside a
+//! program that computes, it looks for a long message no longer than for a neighbour's, and for one by the daemon not at all.
 
 use pvm_shm::ring::{Reader, prefetch_record};
 use pvm_shm::wait::{Kind, SpinThenPark, is_only_processor};
@@ -280,7 +280,7 @@ mod tests {
     /// A ring, and a spinner that looks at it.
     fn at_a_ring() -> Option<(Outbox, Writer, Spinner)> {
         if is_only_processor() {
-            eprintln!("one processor, or so much of two: nothing to try");
+            eprintln!("no more than one processor may be used: nothing to try");
             return None;
         }
         let mut outbox = Outbox::new(1 << 20).unwrap();
@@ -355,7 +355,7 @@ mod tests {
     #[test]
     fn it_looks_longer_at_direct_routes_of_other_hosts_unless_others_compute() {
         if is_only_processor() {
-            return eprintln!("one processor, or so much of two: nothing to try");
+            return eprintln!("no more than one processor may be used: nothing to try");
         }
         let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let ours: Arc<OwnedFd> = Arc::new(ours.into());

@@ -54,8 +54,8 @@ impl Node {
         (f64::from(self.used).max(run_queue) + 1.0) / speed
     }
 
-    /// Whether nobody sits at the host and nobody else's work keeps it busy: no terminal had input for `seconds` seconds. A host whose load
-    /// is not known is not idle.
+    /// Whether the host is idle: its terminals have had no input for `seconds` seconds, and other programs keep at most a quarter of its
+    /// cores busy. A host whose load is not known is not idle.
     pub fn is_idle(&self, seconds: u64, now: u64) -> bool {
         self.load.is_some_and(|load| {
             load.unused_for(now).is_none_or(|unused| unused >= seconds) && load.others[0] <= IDLE_OTHERS

@@ -316,7 +316,7 @@ mod tests {
     fn no_job_is_lost_whose_number_another_has() {
         let mut jobs = jobs_after(false, &[&job(1)]);
         assert_eq!(jobs.next, 1002);
-        // Submitted here, as if as many had been before.
+        // A job that was submitted here has the number 5, too.
         let mut submitted = job(5);
         submitted.submitted = 77;
         jobs.all.insert(JobId(5), submitted);
