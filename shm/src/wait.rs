@@ -125,10 +125,14 @@ impl SpinThenPark {
         Duration::from_nanos(self.spin.load(Ordering::Relaxed))
     }
 
+    /// Whether the next wait takes the processor for crowded: a poll is to look once only.
+    pub fn is_crowded(&self) -> bool {
+        !self.crowded.load(Ordering::Relaxed).is_multiple_of(CROWDED_WAITS)
+    }
+
     /// Starts a wait.
     pub fn start(&self, kind: Kind, now: Instant) -> Spin {
-        let budget = self.budget();
-        let is_crowded = !self.crowded.load(Ordering::Relaxed).is_multiple_of(CROWDED_WAITS);
+        let (budget, is_crowded) = (self.budget(), self.is_crowded());
         Spin { kind, start: now, budget, limit: budget, yields: None, is_crowded, longest: Duration::ZERO }
     }
 

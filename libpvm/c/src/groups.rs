@@ -2,10 +2,10 @@
 
 use super::memory::{Text, TimeVal};
 use super::reductions::{Kind, Operation, combine};
-use super::state::{Failure, Outcome, Reporting, locked, try_fast};
+use super::state::{Failure, Frame, Outcome, Reporting, State, try_fast};
 use super::wait::wait_for_input;
 use super::{errors, handlers, send};
-use pvm_engine::groups::{Client, Elements, Notices, Operand, Part, Passage, Port, Until, header};
+use pvm_engine::groups::{Client, Elements, Look, Notices, Operand, Part, Passage, Port, Until, header};
 use pvm_engine::{Engine, Payload, Search, Wait};
 use pvm_engine::{Error, Result as CallResult};
 use pvm_shm::Mapping;
@@ -31,8 +31,11 @@ pub static gstid: AtomicI32 = AtomicI32::new(-1);
 #[allow(non_upper_case_globals)]
 pub static pvmgs_tmout: AtomicPtr<TimeVal> = AtomicPtr::new(ptr::null_mut());
 
-/// The program as a task that makes a group call.
-struct Program;
+/// The program as a task that makes a group call. It has the state from the first use on until it waits, or calls a function of the program.
+#[derive(Default)]
+struct Program {
+    frame: Option<Frame>,
+}
 
 fn to_error(failure: Failure) -> Error {
     let code = PvmError::from_code(failure.code).unwrap_or(PvmError::SysErr);
@@ -40,46 +43,58 @@ fn to_error(failure: Failure) -> Error {
 }
 
 impl Program {
-    fn engine<T>(body: impl FnOnce(&mut Engine) -> CallResult<T>) -> CallResult<T> {
-        locked(|state| Ok(body(state.engine()?)?)).map_err(to_error)
+    fn state(&mut self) -> Result<&mut State, Failure> {
+        let frame = match self.frame.take() {
+            Some(frame) => frame,
+            None => Frame::enter()?,
+        };
+        self.frame.insert(frame).state()
+    }
+
+    fn engine<T>(&mut self, body: impl FnOnce(&mut Engine) -> CallResult<T>) -> CallResult<T> {
+        self.state().and_then(State::engine).map_err(to_error).and_then(body)
     }
 }
 
 impl Port for Program {
     fn tid(&mut self) -> CallResult<Tid> {
-        Self::engine(|engine| Ok(Engine::tid(engine)))
+        self.engine(|engine| Ok(Engine::tid(engine)))
     }
 
     fn daemon_is_ours(&mut self) -> CallResult<bool> {
-        Self::engine(|engine| Ok(Engine::daemon_is_ours(engine)))
+        self.engine(|engine| Ok(Engine::daemon_is_ours(engine)))
     }
 
     fn answer<C: Call>(&mut self, call: &C) -> CallResult<Answer<C>> {
-        Self::engine(|engine| engine.answer(call))
+        self.engine(|engine| engine.answer(call))
     }
 
     fn spawn(&mut self, request: SpawnRequest) -> CallResult<Vec<i32>> {
-        Self::engine(|engine| Port::spawn(engine, request))
+        self.engine(|engine| Port::spawn(engine, request))
     }
 
     fn send(&mut self, to: Tid, tag: i32, body: &[u8]) -> CallResult<()> {
-        Self::engine(|engine| engine.send(to, header(tag), Payload::Parts(&[body])))
+        self.engine(|engine| engine.send(to, header(tag), Payload::Parts(&[body])))
     }
 
     fn send_all(&mut self, to: &[Tid], tag: i32, body: &[u8]) -> CallResult<()> {
-        Self::engine(|engine| engine.multicast(to, header(tag), Payload::Parts(&[body])))
+        self.engine(|engine| engine.multicast(to, header(tag), Payload::Parts(&[body])))
     }
 
     fn send_encoded(&mut self, to: Tid, tag: i32, encoding: Encoding, parts: [&[u8]; 2]) -> CallResult<()> {
-        Self::engine(|engine| Port::send_encoded(engine, to, tag, encoding, parts))
+        self.engine(|engine| Port::send_encoded(engine, to, tag, encoding, parts))
     }
 
     fn notices(&mut self) -> Notices {
-        Self::engine(|engine| Ok(Engine::notices(engine))).unwrap_or(Notices::Anywhere)
+        self.engine(|engine| Ok(Engine::notices(engine))).unwrap_or(Notices::Anywhere)
     }
 
-    fn take_now(&mut self, wanted: &mut dyn FnMut(&Message) -> bool) -> CallResult<Option<Message>> {
-        Self::engine(|engine| engine.take_of_members_now(wanted))
+    fn look(&mut self, shown: &mut u64, wanted: &mut dyn FnMut(&Message) -> bool) -> CallResult<Look> {
+        self.engine(|engine| engine.look_for_member(shown, wanted))
+    }
+
+    fn let_go(&mut self) {
+        self.frame = None;
     }
 
     fn wait(
@@ -87,43 +102,53 @@ impl Port for Program {
         until: Until,
         wanted: &mut dyn FnMut(&Message) -> bool,
     ) -> CallResult<Option<Message>> {
-        wait(until, wanted).map_err(to_error)
+        self.wait_for(until, wanted).map_err(to_error)
     }
 
     fn reach(&mut self, tid: Tid) -> Option<Arc<Mapping>> {
-        Self::engine(|engine| Ok(Engine::reach(engine, tid))).ok().flatten()
+        self.engine(|engine| Ok(Engine::reach(engine, tid))).ok().flatten()
     }
 
     fn open_gate(&mut self, old: Option<u64>) -> Option<u64> {
-        Self::engine(|engine| Ok(Engine::open_gate(engine, old))).ok().flatten()
+        self.engine(|engine| Ok(Engine::open_gate(engine, old))).ok().flatten()
     }
 
     fn wake_time(&mut self) -> Duration {
-        Self::engine(|engine| Ok(engine.wake_time())).unwrap_or_default()
+        self.engine(|engine| Ok(engine.wake_time())).unwrap_or_default()
     }
 
     fn record<T>(&mut self, write: impl FnOnce(&mut Engine) -> T) -> Option<T> {
         // It fails where the call itself does.
-        Self::engine(|engine| Ok(write(engine))).ok()
+        self.engine(|engine| Ok(write(engine))).ok()
     }
 }
 
-/// Waits for a message between members. Others go into their queue, or to their handlers.
-fn wait(until: Until, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option<Message>, Failure> {
-    loop {
-        let found = locked(|state| {
+impl Program {
+    /// Waits for a message between members. Others go into their queue, or to their handlers.
+    fn wait_for(
+        &mut self,
+        until: Until,
+        wanted: &mut dyn FnMut(&Message) -> bool,
+    ) -> Result<Option<Message>, Failure> {
+        loop {
+            let state = self.state()?;
             state.may_wait()?;
             while state.see_next(&mut Search::default(), until != Until::Now)? {}
-            Ok(state.engine()?.take_of_members(wanted))
-        });
-        handlers::run_due();
-        if let Some(message) = found? {
-            return Ok(Some(message));
-        }
-        match until.wait() {
-            Wait::Poll | Wait::For(Duration::ZERO) => return Ok(None),
-            Wait::Forever => wait_for_input(None)?,
-            Wait::For(time) => wait_for_input(Some(time))?,
+            let found = state.engine()?.take_of_members(wanted);
+            if state.handlers.are_due() {
+                self.let_go();
+                handlers::run_due();
+            }
+            if let Some(message) = found {
+                return Ok(Some(message));
+            }
+            let time = match until.wait() {
+                Wait::Poll | Wait::For(Duration::ZERO) => return Ok(None),
+                Wait::Forever => None,
+                Wait::For(time) => Some(time),
+            };
+            self.let_go();
+            wait_for_input(time)?;
         }
     }
 }
@@ -141,36 +166,33 @@ fn deadline() -> Option<Instant> {
 type GroupClient<'a> = Client<'a, Program>;
 
 /// Makes a group call with this task's state of groups.
-fn with_client<T>(body: impl FnOnce(&mut GroupClient<'_>) -> CallResult<T>) -> Result<T, Failure> {
-    let mut groups = locked(|state| {
-        state.may_wait()?;
-        state.engine()?;
-        Ok(std::mem::take(&mut state.groups))
-    })?;
-    let result = body(&mut Client::new(&mut Program, &mut groups, deadline()));
+fn with_client<T>(
+    mut program: Program,
+    body: impl FnOnce(&mut GroupClient<'_>) -> CallResult<T>,
+) -> Result<T, Failure> {
+    let state = program.state()?;
+    state.may_wait()?;
+    state.engine()?;
+    let mut groups = std::mem::take(&mut state.groups);
+    let result = body(&mut Client::new(&mut program, &mut groups, deadline()));
     if let Some(server) = groups.server() {
         gstid.store(server.raw(), Ordering::Relaxed);
     }
-    locked(|state| {
-        state.groups = groups;
-        Ok(())
-    })?;
+    program.state()?.groups = groups;
     Ok(result?)
 }
 
-/// From now on messages between members are not the program's. A program that only looks for the group server and talks to it by itself,
-/// as PVM's tools do, receives its answers as any other message.
-fn keep_members() -> Result<(), Failure> {
-    locked(|state| {
-        state.engine()?.keep_members();
-        Ok(())
-    })
+/// The same; from now on messages between members are not the program's. A program that only looks for the group server and talks to it by
+/// itself, as PVM's tools do, receives its answers as any other message.
+fn as_member<T>(body: impl FnOnce(&mut GroupClient<'_>) -> CallResult<T>) -> Result<T, Failure> {
+    let mut program = Program::default();
+    program.state()?.engine()?.keep_members();
+    with_client(program, body)
 }
 
 /// The group server's answer to a request.
 pub fn ask(request: group::Request<'_>) -> Result<Message, Failure> {
-    keep_members()?;
-    with_client(|client| client.ask(request))
+    as_member(|client| client.ask(request))
 }
 
 /// A call by a member or about a group, with failures reported as `reporting` says.
@@ -184,8 +206,7 @@ fn group_call(
         if group.is_empty() {
             return Err(PvmError::NullGroup.into());
         }
-        keep_members()?;
-        with_client(|client| body(client, group))
+        as_member(|client| body(client, group))
     });
     handlers::run_due();
     errors::finish(name, outcome.map_err(|failure| Failure { reporting, ..failure }))
@@ -256,9 +277,9 @@ pub extern "C" fn pvm_bcast(group: Text<'_>, tag: c_int) -> c_int {
         return errors::finish("pvm_bcast", outcome);
     }
     group_call("pvm_bcast", Reporting::Errno, group, |client, group| {
-        client.broadcast(group, |_, others| {
+        client.broadcast(group, |program, others| {
             let others = others.into_iter().map(Tid::raw).collect();
-            locked(|state| send::multicast(state, others, tag)).map_err(to_error)
+            program.state().and_then(|state| send::multicast(state, others, tag)).map_err(to_error)
         })
     })
 }
@@ -440,6 +461,10 @@ impl Operand for Array {
     fn replace(&mut self, other: Part<'_>) -> CallResult<()> {
         Ok(self.arrays.kind.unpack(other, self.memory()?)?)
     }
+
+    fn calls_program(&self) -> bool {
+        operation_of(self.reduction).is_none()
+    }
 }
 
 /// Combines the arrays of all members at one.
@@ -544,11 +569,11 @@ pub unsafe fn predefined(
 /// The group server's tid. It is started if there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn gs_getgstid() -> c_int {
-    errors::finish("gs_getgstid", with_client(|client| Ok(client.server()?.tid.raw())))
+    errors::finish("gs_getgstid", with_client(Program::default(), |client| Ok(client.server()?.tid.raw())))
 }
 
 /// Has the group server write all groups to its log.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_gsdump() -> c_int {
-    errors::finish("pvm_gsdump", with_client(|client| client.dump().map(|()| 0)))
+    errors::finish("pvm_gsdump", with_client(Program::default(), |client| client.dump().map(|()| 0)))
 }

@@ -4,7 +4,7 @@ use super::buffer_table::Buffers;
 use super::errors;
 use super::handlers::{self, Handlers};
 use super::internals;
-use super::lock::{self, Exclusive};
+use super::lock::{self, Exclusive, Guard};
 use super::memory::Lists;
 use super::migration::{self, Migration};
 use super::tracepoints;
@@ -141,23 +141,47 @@ unsafe impl Send for State {}
 
 static STATE: Exclusive<Option<State>> = Exclusive::new(None);
 
-/// Works on the state. A signal handler that interrupts another call cannot have it: its call fails, unless the
-/// other was only waiting for a message.
+/// A thread's use of the state: from a call of the program to its end, or to a wait.
+pub struct Frame(Guard<'static, Option<State>>);
+
+impl Frame {
+    /// Fails in a signal handler that interrupts another call, unless that was only waiting for a message.
+    #[inline(always)]
+    pub fn enter() -> Result<Self, Failure> {
+        let Some(mut guard) = STATE.enter() else { return Err(nested_call()) };
+        if guard.is_none() {
+            begin(&mut guard);
+        }
+        let mut frame = Self(guard);
+        let state = frame.state()?;
+        state.buffers.settle();
+        if fork::is_new_child() {
+            forget_parents(state);
+        }
+        Ok(frame)
+    }
+
+    /// The state.
+    #[inline(always)]
+    pub fn state(&mut self) -> Result<&mut State, Failure> {
+        self.0.as_mut().ok_or_else(internal_error)
+    }
+}
+
+impl Drop for Frame {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(state) = &mut *self.0 {
+            internals::show_context(state.context);
+            state.is_unobserved = state.is_unobserved_now();
+        }
+    }
+}
+
+/// Works on the state within one [`Frame`].
 #[inline(always)]
 pub fn locked<T>(body: impl FnOnce(&mut State) -> Result<T, Failure>) -> Result<T, Failure> {
-    let Some(mut guard) = STATE.enter() else { return Err(nested_call()) };
-    if guard.is_none() {
-        begin(&mut guard);
-    }
-    let Some(state) = &mut *guard else { return Err(internal_error()) };
-    state.buffers.settle();
-    if fork::is_new_child() {
-        forget_parents(state);
-    }
-    let result = body(state);
-    internals::show_context(state.context);
-    state.is_unobserved = state.is_unobserved_now();
-    result
+    body(Frame::enter()?.state()?)
 }
 
 /// The fast path of frequent calls. `None` if the call has to use [`locked`]; then `body` has changed nothing that such a call would

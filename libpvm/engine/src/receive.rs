@@ -3,6 +3,7 @@
 //! Each message is dispatched here, for both interfaces: the library handles its own ([`Engine::take`]); messages
 //! between members of groups are kept apart, from the first group call on; all others are the program's.
 
+use super::groups::Look;
 use super::inbox::{Arrived, Inbox, Search};
 use super::wait::{self, Waiter};
 use super::{Engine, Near, Spinner};
@@ -221,19 +222,20 @@ impl Engine {
         self.take_arrived(number).map(|arrived| arrived.message)
     }
 
-    /// The same, if it is there or on a ring: the system is not asked.
-    pub fn take_of_members_now(
+    /// The same, behind the number `shown`, if it is there or on a ring: the system is not asked.
+    pub fn look_for_member(
         &mut self,
+        shown: &mut u64,
         wanted: &mut dyn FnMut(&Message) -> bool,
-    ) -> Result<Option<Message>> {
-        let mut shown = 0;
+    ) -> Result<Look> {
         loop {
-            if let Some(number) = self.inbox.first_of_members(shown, wanted) {
-                return Ok(self.take_arrived(number).map(|arrived| arrived.message));
+            let found = self.inbox.first_of_members(*shown, wanted);
+            if let Some(arrived) = found.and_then(|number| self.take_arrived(number)) {
+                return Ok(Look::Found(arrived.message));
             }
-            shown = self.inbox.last();
+            *shown = self.inbox.last();
             if !self.take_one()? {
-                return Ok(None);
+                return Ok(self.spinner_at_once().cloned().map_or(Look::Nothing, Look::Spin));
             }
         }
     }

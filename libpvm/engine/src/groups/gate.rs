@@ -122,6 +122,7 @@ impl<P: Port> Client<'_, P> {
     }
 
     fn wait_at_gate(&mut self, wait: &Wait<'_>) -> Result<State> {
+        self.port.let_go();
         let mut state = wait.gate.wait(wait.round, GATE_STAY);
         if state == State::Open {
             state = wait.gate.leave(wait.round);

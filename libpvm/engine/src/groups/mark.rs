@@ -179,8 +179,8 @@ impl<P: Port> Client<'_, P> {
         all: bool,
         is_wanted: &dyn Fn(&Message) -> bool,
     ) -> Result<Message> {
-        // What is there is taken without a look at the view, for which the system may have to be asked.
-        if let Some(message) = self.port.take_now(&mut |message| is_wanted(message))? {
+        // What is there, or about to come, is taken without a look at the view, for which the system may have to be asked.
+        if let Some(message) = self.port.look_spinning(&mut |message| is_wanted(message))? {
             return Ok(message);
         }
         let keeper = self.server()?.tid;

@@ -18,7 +18,7 @@ mod views;
 
 pub use gate::Passage;
 pub use mark::Elements;
-pub use port::{Notices, Port, Until, encoded, header};
+pub use port::{Look, Notices, Port, Until, encoded, header};
 pub use reduce::{Operand, Part};
 
 use crate::Result;

@@ -1,7 +1,7 @@
 //! What group calls need of a task: the Rust API and the C interface keep queued messages in different ways.
 
 use crate::Result;
-use crate::{Engine, Payload, Wait};
+use crate::{Engine, Payload, Spinner, Wait};
 use pvm_shm::Mapping;
 use pvm_wire::calls::{Answer, Call};
 use pvm_wire::group::CONTEXT;
@@ -30,6 +30,17 @@ pub enum Notices {
     Queued,
     /// Where the system has to be asked for them, too.
     Anywhere,
+}
+
+/// The result of a look for a message.
+#[derive(Debug)]
+pub enum Look {
+    /// It was there.
+    Found(Message),
+    /// It may come while the task spins.
+    Spin(Arc<Spinner>),
+    /// It has to be waited for.
+    Nothing,
 }
 
 impl Until {
@@ -65,10 +76,32 @@ pub trait Port {
     fn notices(&mut self) -> Notices {
         Notices::Anywhere
     }
-    /// Takes the first message of this context that is wanted, if it is there and the system need not be asked.
-    fn take_now(&mut self, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option<Message>> {
-        self.wait(Until::Now, wanted)
+    /// Takes the first message of this context that is wanted, if it is there and the system need not be asked. Those up to the number
+    /// `shown` are left out, which becomes that of the last one.
+    fn look(&mut self, _shown: &mut u64, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Look> {
+        Ok(self.wait(Until::Now, wanted)?.map_or(Look::Nothing, Look::Found))
     }
+    /// The same, also if the message comes while the task spins.
+    fn look_spinning(&mut self, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option<Message>> {
+        let (mut shown, mut has_spun) = (0, false);
+        loop {
+            let before = shown;
+            match self.look(&mut shown, wanted)? {
+                Look::Found(message) => return Ok(Some(message)),
+                // Whatever else ends a spin is dealt with where the task waits.
+                Look::Spin(spinner) if !has_spun || shown != before => {
+                    has_spun = true;
+                    self.let_go();
+                    if !spinner.spin_at_once() {
+                        return Ok(None);
+                    }
+                }
+                Look::Spin(_) | Look::Nothing => return Ok(None),
+            }
+        }
+    }
+    /// Lets go of what the call holds, as it does when it waits: others may use the task meanwhile.
+    fn let_go(&mut self) {}
     /// Takes the first message of this context that is wanted; `None` when the time is over.
     fn wait(&mut self, until: Until, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option<Message>>;
     /// The memory of a task of this host, if this one can reach it.
@@ -133,9 +166,9 @@ impl Port for Engine {
         Engine::notices(self)
     }
 
-    fn take_now(&mut self, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option<Message>> {
+    fn look(&mut self, shown: &mut u64, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Look> {
         self.keep_members();
-        self.take_of_members_now(wanted)
+        self.look_for_member(shown, wanted)
     }
 
     fn wait(&mut self, until: Until, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option<Message>> {

@@ -34,6 +34,10 @@ pub trait Operand {
     fn fold(&mut self, other: Part<'_>) -> Result<()>;
     /// Takes others in their place.
     fn replace(&mut self, other: Part<'_>) -> Result<()>;
+    /// Whether [`Self::fold`] calls a function of the program, which may use the task.
+    fn calls_program(&self) -> bool {
+        false
+    }
 }
 
 /// The senders and receivers of a reduction.
@@ -167,10 +171,17 @@ impl<P: Port> Client<'_, P> {
                 Ok(message) => message,
             };
             let folded = mark::elements(&message)
-                .and_then(|part| if outcome.is_ok() { operand.fold(part) } else { Ok(()) });
+                .and_then(|part| if outcome.is_ok() { self.fold(operand, part) } else { Ok(()) });
             outcome = outcome.and(folded);
         }
         outcome
+    }
+
+    fn fold(&mut self, operand: &mut dyn Operand, other: Part<'_>) -> Result<()> {
+        if operand.calls_program() {
+            self.port.let_go();
+        }
+        operand.fold(other)
     }
 
     /// The original's algorithm: on each host the lowest member reduces, and the root reduces their results. The original
@@ -186,7 +197,7 @@ impl<P: Port> Client<'_, P> {
         if coordinator == own {
             for &member in here.iter().filter(|&&member| member != own) {
                 let message = self.receive_from_member(name, member, call.tag, false)?;
-                operand.fold(Part::of(&message))?;
+                self.fold(operand, Part::of(&message))?;
             }
         }
         let next = if coordinator == own { root } else { coordinator };
@@ -202,7 +213,7 @@ impl<P: Port> Client<'_, P> {
             let mut hosts = BTreeSet::from([own.to_host()]);
             for &member in members.iter().filter(|member| hosts.insert(member.to_host())) {
                 let message = self.receive_from_member(name, member, call.tag, false)?;
-                operand.fold(Part::of(&message))?;
+                self.fold(operand, Part::of(&message))?;
             }
         }
         Ok(())

@@ -57,6 +57,7 @@ impl<P: Port> Client<'_, P> {
             if !lives {
                 return Err(no_server(&format!("{CLASS} has ended without registering")));
             }
+            self.port.let_go();
             std::thread::sleep(pause);
             pause = (pause * 2).min(PAUSES.1);
         }

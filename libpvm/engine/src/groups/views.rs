@@ -1,7 +1,7 @@
 //! Views of groups: fetched once, and valid until the keeper's notice.
 
 use super::mark::is_older;
-use super::port::{Notices, Port, Until};
+use super::port::{Look, Notices, Port, Until};
 use super::{Client, read_mark, server};
 use crate::Result;
 use pvm_wire::body::BodyReader;
@@ -34,7 +34,10 @@ impl<P: Port> Client<'_, P> {
         let place = self.port.notices();
         while let Some(message) = match place {
             Notices::Nowhere => None,
-            Notices::Queued => self.port.take_now(&mut notice)?,
+            Notices::Queued => match self.port.look(&mut 0, &mut notice)? {
+                Look::Found(message) => Some(message),
+                Look::Spin(_) | Look::Nothing => None,
+            },
             Notices::Anywhere => self.wait(Until::Now, &mut notice)?,
         } {
             if message.header.tag == tag::CHANGED {
