@@ -7,7 +7,8 @@
 //! Where more processes wait than there are processors, polls keep the very process from running whose message is awaited, and waking each of
 //! them takes longer than all it does with a message. A yield that hands the processor on takes longer than one that returns at once. After it
 //! the processor counts as crowded: a waiter looks once between two yields. Two peers that run on two processors at the same time need no yields
-//! for many messages. So that they notice it, one of some waits polls as on a processor of its own.
+//! for many messages. So that they notice it, one of some waits polls as on a processor of its own. Among many peers a yield may take as long as one
+//! to a program that computes, when all of them have something to do: only several such yields in a row show such a program.
 //!
 //! Two processes that yield to each other on one processor stay there, since neither seems to lack a processor: each message then takes a
 //! context switch, beside an idle processor. A process that is woken is put on an idle one. So a waiter whose waits keep ending with a yield
@@ -15,8 +16,8 @@
 
 use pvm_sched::coscheduling::TwoPhase;
 use pvm_wire::tuned::{
-    CROWDED_WAITS, YIELD_ALONE_MAX, YIELD_BACKOFF_MAX, YIELD_LONG, YIELD_LONG_TICK_PART, YIELD_PARK_AFTER,
-    YIELD_PARK_AFTER_MAX,
+    CROWDED_WAITS, YIELD_ALONE_MAX, YIELD_BACKOFF_MAX, YIELD_LONG, YIELD_LONG_PEERS, YIELD_LONG_TICK_PART,
+    YIELD_PARK_AFTER, YIELD_PARK_AFTER_MAX,
 };
 use rustix::time::{ClockId, clock_getres};
 use std::sync::OnceLock;
@@ -120,6 +121,13 @@ impl SpinThenPark {
         self.store(policy);
     }
 
+    /// Sets how many peers the waiter may have on this host. Where they are many for each processor, and all have something to do, a yield
+    /// takes as long now and then as one to a program that computes.
+    pub fn set_peers(&self, count: usize) {
+        let allowed = count / processors() / YIELD_LONG_PEERS;
+        self.yields.allowed.store(u32::try_from(allowed).unwrap_or(u32::MAX), Ordering::Relaxed);
+    }
+
     /// How long the next wait may poll.
     pub fn budget(&self) -> Duration {
         Duration::from_nanos(self.spin.load(Ordering::Relaxed))
@@ -161,10 +169,8 @@ impl SpinThenPark {
 
     /// A wait has found something, or parks. A wait that was not allowed to poll is no result.
     pub fn end(&self, spin: &Spin, is_found: bool) {
-        if spin.yields == Some(true) {
-            self.yields.took(spin.longest);
-        }
-        self.note_crowd(spin, is_found);
+        let is_computing = spin.yields == Some(true) && self.yields.took(spin.longest);
+        self.note_crowd(spin, is_found, is_computing);
         if is_found {
             self.shared.found(spin.yields == Some(true));
         }
@@ -176,9 +182,9 @@ impl SpinThenPark {
     }
 
     /// Keeps whether the processor is crowded. A program that computes is no crowd: beside it, polls for a peer on another processor pay.
-    fn note_crowd(&self, spin: &Spin, is_found: bool) {
+    fn note_crowd(&self, spin: &Spin, is_found: bool, is_computing: bool) {
         let crowded = self.crowded.load(Ordering::Relaxed);
-        if spin.is_crowded && spin.longest < long_yield() {
+        if spin.is_crowded && !is_computing {
             self.crowded.store(crowded.wrapping_add(1), Ordering::Relaxed);
         } else if crowded != 0 && (is_found || spin.yields == Some(true)) {
             self.crowded.store(0, Ordering::Relaxed);
@@ -239,8 +245,13 @@ impl SpinThenPark {
 /// Whether no peer could answer while this process polls. Determined at the first wait that could poll: it takes many system calls, which
 /// a task that never waits for others does not need.
 pub fn is_only_processor() -> bool {
-    static ONLY: OnceLock<bool> = OnceLock::new();
-    *ONLY.get_or_init(|| std::thread::available_parallelism().is_ok_and(|cores| cores.get() == 1))
+    processors() == 1
+}
+
+/// Processors that this process may use; two if that is unknown.
+fn processors() -> usize {
+    static PROCESSORS: OnceLock<usize> = OnceLock::new();
+    *PROCESSORS.get_or_init(|| std::thread::available_parallelism().map_or(2, usize::from))
 }
 
 /// A yield that took this long has given the processor to a program that computes. The kernel ends the slice of such a program at a tick of
@@ -289,6 +300,9 @@ impl SharedProcessor {
 struct YieldBackoff {
     left: AtomicU32,
     last: AtomicU32,
+    /// Yields in a row that took long, and how many the peers alone may cause.
+    long: AtomicU32,
+    allowed: AtomicU32,
 }
 
 impl YieldBackoff {
@@ -299,12 +313,26 @@ impl YieldBackoff {
         left == 0
     }
 
-    /// The longest yield of a wait took this long.
-    fn took(&self, time: Duration) {
-        let last = self.last.load(Ordering::Relaxed);
-        let last = if time < long_yield() { last / 2 } else { (last * 2 + 1).min(YIELD_BACKOFF_MAX) };
-        self.last.store(last, Ordering::Relaxed);
-        self.left.store(last, Ordering::Relaxed);
+    /// The longest yield of a wait took this long; whether a program seems to compute.
+    fn took(&self, time: Duration) -> bool {
+        if time < long_yield() {
+            self.long.store(0, Ordering::Relaxed);
+            self.start(self.last.load(Ordering::Relaxed) / 2);
+            return false;
+        }
+        let long = self.long.load(Ordering::Relaxed);
+        let is_computing = long >= self.allowed.load(Ordering::Relaxed);
+        if is_computing {
+            self.start((self.last.load(Ordering::Relaxed) * 2 + 1).min(YIELD_BACKOFF_MAX));
+        } else {
+            self.long.store(long + 1, Ordering::Relaxed);
+        }
+        is_computing
+    }
+
+    fn start(&self, waits: u32) {
+        self.last.store(waits, Ordering::Relaxed);
+        self.left.store(waits, Ordering::Relaxed);
     }
 }
 
@@ -458,10 +486,23 @@ mod tests {
     #[test]
     fn yields_that_take_long_become_rare_and_come_back() {
         let yields = YieldBackoff::default();
-        let tries = (0..100_000).filter(|_| yields.are_due()).inspect(|_| yields.took(long_yield())).count();
+        let tries = (0..100_000).filter(|_| yields.are_due() && yields.took(long_yield())).count();
         assert_eq!(tries, 8 + (100_000 - 255) / 256);
-        (0..8).for_each(|_| yields.took(long_yield() / 2));
+        assert!(!(0..8).any(|_| yields.took(long_yield() / 2)));
         assert!(yields.are_due() && yields.are_due());
+    }
+
+    #[test]
+    fn among_many_peers_some_yields_in_a_row_may_take_long() {
+        let wait = SpinThenPark::new(WAKE);
+        let most = 3;
+        wait.set_peers(processors() * YIELD_LONG_PEERS * most);
+        (0..most).for_each(|_| yield_for_long(&wait));
+        assert!(wait.is_crowded());
+        find_after_yield(&wait, YIELD_ALONE_MAX * 2);
+        (0..=most).for_each(|_| yield_for_long(&wait));
+        assert!(!wait.is_crowded(), "one more in a row: a program computes");
+        assert_eq!(poll_in_vain(&wait, Kind::YIELDING, WAKE / 10), (Duration::ZERO, 0));
     }
 
     #[test]

@@ -142,6 +142,11 @@ tuned! {
         "more: slices are lost before yields become rare; less: yields to many peers count as lost";
         "broadcast", "";
 
+        YIELD_LONG_PEERS: usize = 4, "peers of each processor";
+        "Of this many, one more long yield in a row is put down to the peers, not to a program that computes.";
+        "more: yields end where many peers have much to do, and each of them sleeps instead; fewer: more slices are lost before yields become rare";
+        "reduce", "";
+
         YIELD_BACKOFF_MAX: u32 = 255, "waits";
         "The most waits without yields after yields that took long.";
         "more: fewer slices lost; fewer: it is noticed earlier that nothing computes any more";

@@ -80,7 +80,7 @@ impl Spinner {
     /// A spinner with the results of earlier spins, for these rings, and these sockets unless they are too many.
     pub(super) fn renew(
         &self,
-        rings: impl Iterator<Item = (Arc<Mapping>, Reader)>,
+        rings: impl ExactSizeIterator<Item = (Arc<Mapping>, Reader)>,
         list: Option<Arc<Mapping>>,
         sockets: &[Arc<OwnedFd>],
     ) -> Self {
@@ -90,6 +90,7 @@ impl Spinner {
             Cursor { memory, at: at.into(), number: number.into() }
         };
         let (daemon, budget) = (self.daemon.clone(), self.budget.clone());
+        budget.near.set_peers(rings.len());
         let cursors = if list.is_none() { rings.map(cursor).collect() } else { Vec::new() };
         Self { cursors, list, sockets, daemon, budget }
     }
