@@ -144,7 +144,20 @@ impl<'a> BodyReader<'a> {
         if count.checked_mul(4).is_none_or(|bytes| bytes > self.0.len()) {
             return Err(BodyError::Short);
         }
-        (0..count).map(|_| self.int()).collect()
+        let mut values = Vec::with_capacity(count);
+        for _ in 0..count {
+            values.push(self.int()?);
+        }
+        Ok(values)
+    }
+
+    /// A fixed number of integers.
+    pub fn int_array<const N: usize>(&mut self) -> Result<[i32; N], BodyError> {
+        let mut values = [0; N];
+        for value in &mut values {
+            *value = self.int()?;
+        }
+        Ok(values)
     }
 
     /// A string that must be text, without its NUL.

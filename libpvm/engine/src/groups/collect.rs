@@ -15,20 +15,43 @@ use std::sync::Arc;
 /// The members, the place of this task among them, and the format of their messages.
 struct Roster<'a> {
     name: &'a OsStr,
-    tids: Vec<Tid>,
+    members: Members<'a>,
     own: usize,
     root: usize,
     /// An instance is missing.
     gap: bool,
-    /// If all have this system's library.
-    ours: Option<(Mark<'a>, Arc<View>)>,
     /// The program's tag.
     tag: i32,
 }
 
+/// Members by instance, and how they exchange elements.
+enum Members<'a> {
+    /// All have this system's library.
+    Ours(Mark<'a>, Arc<View>),
+    /// In the original's format.
+    Originals(Vec<Tid>),
+}
+
 impl Roster<'_> {
+    fn len(&self) -> usize {
+        match &self.members {
+            Members::Ours(_, view) => view.members.len(),
+            Members::Originals(tids) => tids.len(),
+        }
+    }
+
+    fn tid(&self, place: usize) -> Tid {
+        match &self.members {
+            Members::Ours(_, view) => view.members[place].1,
+            Members::Originals(tids) => tids[place],
+        }
+    }
+
     fn part<'m>(&self, message: &'m Message) -> Result<Part<'m>> {
-        if self.ours.is_some() { mark::elements(message) } else { Ok(Part::of(message)) }
+        match &self.members {
+            Members::Ours(..) => mark::elements(message),
+            Members::Originals(_) => Ok(Part::of(message)),
+        }
     }
 
     /// No elements, if an instance is missing.
@@ -65,7 +88,7 @@ impl<P: Port> Client<'_, P> {
         }
         self.may_receive(&roster)?;
         let mut outcome = Ok(());
-        for instance in 0..roster.tids.len() {
+        for instance in 0..roster.len() {
             // After a failure the others' messages are still received, or the next call would receive them.
             let taken = if instance == roster.root {
                 take(instance, None)
@@ -106,7 +129,7 @@ impl<P: Port> Client<'_, P> {
             return take(roster.own, Some(roster.part(&message)?));
         }
         let mut outcome = roster.check(|| Ok(()));
-        for instance in (0..roster.tids.len()).filter(|&instance| instance != roster.root) {
+        for instance in (0..roster.len()).filter(|&instance| instance != roster.root) {
             let pack = |encoding| roster.check(|| pack(instance, encoding));
             let sent = self.send_elements(&roster, instance, pack);
             outcome = outcome.and(sent);
@@ -115,24 +138,33 @@ impl<P: Port> Client<'_, P> {
     }
 
     fn roster<'n>(&mut self, name: &'n OsStr, call: Call) -> Result<Roster<'n>> {
-        let own = self.own()?;
-        let (members, ours): (Vec<(i32, Tid)>, _) = if self.server()?.ours {
-            let view = self.view(name)?;
-            let mark = Mark::new(name, call, &view, own);
-            (view.members.clone(), Some((mark, view)))
-        } else {
-            self.own_instance(name)?;
-            ((0..).zip(self.members_without_gap(name)?).collect(), None)
-        };
-        let own = members.iter().position(|&(_, tid)| tid == own).ok_or(PvmError::NotInGroup)?;
-        let root = members.iter().position(|&(instance, _)| instance == call.root).ok_or(PvmError::NoInst)?;
-        let tids = members.into_iter().map(|(_, tid)| tid).collect();
-        let gap = ours.as_ref().is_some_and(|(_, view)| view.has_gap());
-        let ours = ours.filter(|(_, view)| view.ours);
-        if gap && ours.is_none() {
-            return Err(PvmError::NoInst.into());
+        if !self.server()?.ours {
+            return self.roster_of_originals(name, call);
         }
-        Ok(Roster { name, tids, own, root, gap, ours, tag: call.tag })
+        let (view, own) = (self.view(name)?, self.own()?);
+        let place = view.members.iter().position(|&(_, tid)| tid == own).ok_or(PvmError::NotInGroup)?;
+        let is_root = |&(instance, _): &(i32, Tid)| instance == call.root;
+        let root = view.members.iter().position(is_root).ok_or(PvmError::NoInst)?;
+        let gap = view.has_gap();
+        let members = if view.ours {
+            Members::Ours(Mark::new(name, call, &view, own), view)
+        } else if gap {
+            return Err(PvmError::NoInst.into());
+        } else {
+            Members::Originals(view.members.iter().map(|&(_, tid)| tid).collect())
+        };
+        Ok(Roster { name, members, own: place, root, gap, tag: call.tag })
+    }
+
+    /// With the original's group server.
+    fn roster_of_originals<'n>(&mut self, name: &'n OsStr, call: Call) -> Result<Roster<'n>> {
+        let own = self.own()?;
+        self.own_instance(name)?;
+        let tids = self.members_without_gap(name)?;
+        let own = tids.iter().position(|&tid| tid == own).ok_or(PvmError::NotInGroup)?;
+        let root =
+            usize::try_from(call.root).ok().filter(|&root| root < tids.len()).ok_or(PvmError::NoInst)?;
+        Ok(Roster { name, members: Members::Originals(tids), own, root, gap: false, tag: call.tag })
     }
 
     /// Sends elements to a member. A member with this system's library gets a failure, too.
@@ -142,27 +174,27 @@ impl<P: Port> Client<'_, P> {
         to: usize,
         elements: impl FnOnce(Encoding) -> Result<Elements<'e>>,
     ) -> Result<()> {
-        let to = roster.tids[to];
-        match &roster.ours {
-            Some((mark, _)) => self.send_marked(to, mark, elements),
-            None => self.port.send(to, roster.tag, &elements(Encoding::Xdr)?),
+        let to = roster.tid(to);
+        match &roster.members {
+            Members::Ours(mark, _) => self.send_marked(to, mark, elements),
+            Members::Originals(_) => self.port.send(to, roster.tag, &elements(Encoding::Xdr)?),
         }
     }
 
     fn may_receive(&mut self, roster: &Roster<'_>) -> Result<()> {
-        let Some((mark, view)) = &roster.ours else { return Ok(()) };
+        let Members::Ours(mark, view) = &roster.members else { return Ok(()) };
         self.may_receive_marked(mark, view)?;
         roster.check(|| Ok(())).map_err(|error| self.give_up(mark, view, error))
     }
 
     fn receive_elements(&mut self, roster: &Roster<'_>, from: usize) -> Result<Message> {
-        let from = roster.tids[from];
-        match &roster.ours {
-            Some((mark, view)) => {
+        let from = roster.tid(from);
+        match &roster.members {
+            Members::Ours(mark, view) => {
                 let received = self.receive_marked(from, mark, view);
                 received.map_err(|error| self.give_up(mark, view, error))
             }
-            None => self.receive_from_member(roster.name, from, roster.tag, true),
+            Members::Originals(_) => self.receive_from_member(roster.name, from, roster.tag, true),
         }
     }
 }

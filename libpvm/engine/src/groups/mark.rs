@@ -70,7 +70,7 @@ impl<'a> MemberMessage<'a> {
         }
         let mut reader = BodyReader::new(&message.body);
         let name = reader.os_str().ok()?;
-        let [tag, root, epoch, is_new, code] = *reader.ints(5).ok()?.first_chunk()?;
+        let [tag, root, epoch, is_new, code] = reader.int_array().ok()?;
         Some(Self {
             mark: Mark { name, call: Call { what, tag, root }, epoch, is_new: is_new != 0 },
             code,
