@@ -113,12 +113,20 @@ pub fn combine(operation: Operation, kind: Kind, x: &mut [u8], y: &[u8]) -> Resu
     if kind == Kind::Str || kind == Kind::Byte && numbers {
         return Err(PvmError::BadParam);
     }
-    with_type!(kind, T => {
-        for (x, y) in x.chunks_exact_mut(T::NATIVE).zip(y.chunks_exact(T::NATIVE)) {
-            T::combine(operation, T::get_native(x), T::get_native(y)).put_native(x);
-        }
+    // A loop for each operation, which the compiler turns into vector instructions.
+    with_type!(kind, T => match operation {
+        Operation::Max => combine_each(x, y, |x, y| T::combine(Operation::Max, x, y)),
+        Operation::Min => combine_each(x, y, |x, y| T::combine(Operation::Min, x, y)),
+        Operation::Sum => combine_each(x, y, |x, y| T::combine(Operation::Sum, x, y)),
+        Operation::Product => combine_each(x, y, |x, y| T::combine(Operation::Product, x, y)),
     });
     Ok(())
+}
+
+fn combine_each<T: Element>(x: &mut [u8], y: &[u8], combine: impl Fn(T, T) -> T) {
+    for (x, y) in x.chunks_exact_mut(T::NATIVE).zip(y.chunks_exact(T::NATIVE)) {
+        combine(T::get_native(x), T::get_native(y)).put_native(x);
+    }
 }
 
 trait Combine: Element {
@@ -135,6 +143,7 @@ fn choose<T, M: PartialOrd>(operation: Operation, x: T, y: T, measure: impl Fn(&
 macro_rules! numbers {
     ($($type:ty: $sum:expr, $product:expr, $measure:expr;)*) => {$(
         impl Combine for $type {
+            #[inline(always)]
             fn combine(operation: Operation, x: Self, y: Self) -> Self {
                 match operation {
                     Operation::Max | Operation::Min => choose(operation, x, y, $measure),
