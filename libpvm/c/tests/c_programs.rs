@@ -113,6 +113,7 @@ fn a_task_that_returns_has_delivered_all() {
 #[test]
 fn signal_handlers_call_the_library() {
     check_ours("signals.c");
+    check_ours("signals_group.c");
 }
 
 /// With the original library the task that has asked waits for ever.

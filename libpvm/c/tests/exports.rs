@@ -160,6 +160,7 @@ const NOT_COMPARED: &[&str] = &[
     "jobs.c",
     "nulls.c",
     "signals.c",
+    "signals_group.c",
     "enrol.c",
     "queue.c",
     "team.c",
