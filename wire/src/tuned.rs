@@ -105,7 +105,7 @@ tuned! {
         SPIN_LEAST_PART: u64 = 16, "one part in";
         "Polls that do not pay are shortened to this part of the longest at most.";
         "more: less lost in vain; fewer: an early answer is still seen";
-        "crowd", "";
+        "crowd", "without";
 
         SPIN_RETRY_SLEEPS_MAX: u32 = 1024, "short sleeps";
         "The most between two tries of the longest poll.";
@@ -145,12 +145,12 @@ tuned! {
         YIELD_LONG_PEERS: usize = 4, "peers of each processor";
         "Of this many, one more long yield in a row is put down to the peers, not to a program that computes.";
         "more: yields end where many peers have much to do, and each of them sleeps instead; fewer: more slices are lost before yields become rare";
-        "reduce", "";
+        "gather", "without";
 
         YIELD_BACKOFF_MAX: u32 = 255, "waits";
         "The most waits without yields after yields that took long.";
         "more: fewer slices lost; fewer: it is noticed earlier that nothing computes any more";
-        "crowd", "";
+        "crowd", "without";
 
         YIELD_PARK_AFTER: u32 = 64, "waits";
         "Waits in a row that a yield has ended, after which a waiter parks once: it is woken on an idle processor, if there is one.";
@@ -287,7 +287,7 @@ tuned! {
         BLOCK_ROTATION_AFTER: u32 = 32, "blocks";
         "Of one size are taken before they are used in rotation.";
         "more: slow writes at first; fewer: memory of tasks that send little";
-        "bandwidth", "";
+        "bandwidth", "without";
 
         RECLAIM_LOOKS: usize = 4, "deliveries";
         "That are looked at whenever a block is taken or sent: more than are made, so that none stays long.";
