@@ -242,13 +242,13 @@ impl SpinThenPark {
     }
 }
 
-/// Whether no peer could answer while this process polls. Determined at the first wait that could poll: it takes many system calls, which
-/// a task that never waits for others does not need.
+/// Whether no peer could answer while this process polls.
 pub fn is_only_processor() -> bool {
     processors() == 1
 }
 
-/// Processors that this process may use; two if that is unknown.
+/// Processors that this process may use; two if that is unknown. Determined for the first peer, or the first wait that could poll: it takes
+/// many system calls, which a task that never waits for others does not need.
 fn processors() -> usize {
     static PROCESSORS: OnceLock<usize> = OnceLock::new();
     *PROCESSORS.get_or_init(|| std::thread::available_parallelism().map_or(2, usize::from))

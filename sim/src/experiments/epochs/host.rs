@@ -79,7 +79,7 @@ impl Process {
         }
     }
 
-    /// A wait that has yielded is over: yields that take long become rare, as they do in live tasks.
+    /// A wait that has yielded is over: yields that take long become rare, as they do in live tasks with few peers.
     fn end_yields(&mut self, now: Nanos) {
         let Some(since) = self.yields.take() else { return };
         let last = self.unyielding.1;
