@@ -3,6 +3,7 @@
 #include "bench.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <sched.h>
 #include <signal.h>
@@ -255,6 +256,31 @@ static void spawn(double seconds, char **x)
     for (; *x; x++) report(atol(*x), timed(start, atol(*x), seconds) / atol(*x));
 }
 
+/* A console, given as the program, starts the machine that there is not, and halts it. */
+static void start_and_halt(long hosts, long times)
+{
+    char *arguments[] = { program, NULL };
+    (void)hosts;
+    for (long i = 0; i < times; i++) {
+        int ends[2];
+        posix_spawn_file_actions_t actions;
+        if (pipe2(ends, O_CLOEXEC) < 0 || write(ends[1], "halt\n", 5) != 5) fail("no pipe");
+        close(ends[1]);
+        posix_spawn_file_actions_init(&actions);
+        posix_spawn_file_actions_adddup2(&actions, ends[0], 0);
+        for (int n = 1; n < 3; n++) posix_spawn_file_actions_addopen(&actions, n, "/dev/null", O_WRONLY, 0);
+        if (posix_spawn(&(pid_t){ 0 }, program, &actions, NULL, arguments, environ)) fail("cannot start the console");
+        close(ends[0]);
+        wait_for_one();
+        posix_spawn_file_actions_destroy(&actions);
+    }
+}
+
+static void machine(double seconds, char **x)
+{
+    for (; *x; x++) report(atol(*x), timed(start_and_halt, atol(*x), seconds));
+}
+
 /* How long two processes wait for each other at a socket while others are started as above, or nothing happens. */
 
 static void pass(int socket, int sends)
@@ -307,7 +333,7 @@ static void answers(int idle, char **x)
 
 int main(int argc, char **argv)
 {
-    if (argc < 3) fail("usage: limits words|copies|processes|serve|tcp|spawn|answers|answers-idle SECONDS ...");
+    if (argc < 3) fail("usage: limits words|copies|processes|serve|tcp|spawn|machine|answers|answers-idle SECONDS ...");
     const char *what = argv[1];
     double seconds = atof(argv[2]);
     out = memory(MOST);
@@ -318,6 +344,7 @@ int main(int argc, char **argv)
     else if (!strcmp(what, "serve")) serve();
     else if (!strcmp(what, "tcp") && argc > 4) tcp(seconds, argv[3], argv[4], argv + 5);
     else if (!strcmp(what, "spawn") && argc > 3) program = argv[3], spawn(seconds, argv + 4);
+    else if (!strcmp(what, "machine") && argc > 3) program = argv[3], machine(seconds, argv + 4);
     else if (!strncmp(what, "answers", 7) && argc > 3) program = argv[3], answers(strstr(what, "idle") != NULL, argv + 4);
     else fail("no such measurement");
     return 0;

@@ -93,6 +93,9 @@ pub struct Mpi<'l> {
     folder: &'l Path,
 }
 
+/// The folder of a machine that runs beside one that is measured.
+const ALONE: &str = "alone";
+
 /// A running virtual machine, and the measured programs linked with its library.
 pub struct Side {
     machine: Machine,
@@ -280,7 +283,7 @@ impl Side {
         network: Option<&Network>,
         options: &str,
     ) -> Result<Self> {
-        fs::create_dir(folder)?;
+        fs::create_dir_all(folder.join(ALONE))?;
         for cast in Cast::ALL {
             compile_with(installation, &cast.program("pvm"), folder)?;
         }
@@ -324,6 +327,19 @@ impl Side {
     /// The console.
     pub fn console(&self) -> PathBuf {
         self.machine.installation().pvm()
+    }
+
+    /// Lets a command start a machine of its own, beside this one.
+    pub fn add_own_machine(&self, command: &mut Command) {
+        let folder = self.folder.join(ALONE);
+        self.add_environment(command);
+        command.envs(["PVM_TMP", "PVM_STATE", "HOME"].map(|name| (name, &folder)));
+    }
+
+    /// Gives a command the environment of this machine.
+    pub fn add_environment(&self, command: &mut Command) {
+        let own = self.command(&self.folder);
+        command.envs(own.get_envs().filter_map(|(name, value)| Some((name, value?))));
     }
 
     /// A command in the environment of this machine.

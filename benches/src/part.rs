@@ -77,6 +77,8 @@ pub enum Axis {
     Size,
     /// A number of tasks.
     Tasks,
+    /// A number of hosts.
+    Hosts,
 }
 
 /// Why somebody is measured.
@@ -284,7 +286,7 @@ impl Axis {
     /// An x as a person writes it.
     pub fn show(self, x: u64) -> String {
         match self {
-            Self::Tasks => x.to_string(),
+            Self::Tasks | Self::Hosts => x.to_string(),
             Self::Size if x >= 1 << 20 => format!("{} MiB", x >> 20),
             Self::Size if x >= 1 << 10 => format!("{} KiB", x >> 10),
             Self::Size => format!("{x} B"),
@@ -296,6 +298,7 @@ impl Axis {
         match self {
             Self::Size => "message (bytes)",
             Self::Tasks => "tasks",
+            Self::Hosts => "hosts",
         }
     }
 }

@@ -207,7 +207,7 @@ tuned! {
         "more: the network carries it as often as there are receivers; less: it takes the longer way by the daemons";
         "remote", "";
 
-        WAKE_ROUNDS: usize = 100, "round trips";
+        WAKE_ROUNDS: usize = 32, "round trips";
         "By which a daemon measures at its start what waking takes.";
         "more: a later start; fewer: an uncertain result";
         "spawn-hosts", "";

@@ -3,6 +3,7 @@
 pub mod answers;
 pub mod hosts;
 pub mod jobs;
+pub mod machine;
 pub mod makespan;
 pub mod many;
 pub mod pairs;
@@ -19,7 +20,7 @@ use crate::scale;
 use crate::waiting;
 
 /// The words by which parts are chosen, with what they are.
-pub const CHOICES: [(&str, &str); 26] = [
+pub const CHOICES: [(&str, &str); 27] = [
     ("latency", "half a round trip between two tasks of one host, small messages"),
     ("bandwidth", "the same for large messages"),
     ("in-place", "the same for data that are sent without being packed"),
@@ -36,6 +37,7 @@ pub const CHOICES: [(&str, &str); 26] = [
     (hosts::NAME, "latency and bandwidth between two hosts, in network namespaces"),
     (hosts::MOVES, "a task that moves between two hosts, and messages as long as its state"),
     ("spawn", "tasks started, heard from and ended, in batches of 1 to 4096, on one host and on three"),
+    ("machine", "a virtual machine of one host, started and halted"),
     (makespan::NAME, "400 tasks of several lengths on three hosts of unequal speed"),
     ("answers", "latencies while batches are spawned: 99th percentiles"),
     (jobs::NAME, "tasks of arrays per second, and one job alone, with HyperQueue for comparison"),
@@ -60,6 +62,7 @@ pub fn chosen<'l>(lab: &'l Lab, words: &[String], quick: bool) -> Vec<Part<'l>> 
     parts.extend(many::parts(lab));
     parts.extend(hosts::parts(lab));
     parts.extend(spawning::parts(lab));
+    parts.extend(machine::parts(lab));
     parts.extend(answers::parts(lab));
     parts.extend(makespan::parts(lab));
     parts.extend(jobs::parts(lab));

@@ -67,7 +67,6 @@ pub fn without_pvm(lab: &Lab, what: &str, ask: Ask) -> Command {
     let program = lab.ours.program(Cast::Many);
     let mut command = lab.limit(what, &[program.as_os_str()], Ask { seconds: ask.seconds * PATIENCE, ..ask });
     // It finds its library as a task does.
-    let task = lab.ours.command(&program);
-    command.envs(task.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    lab.ours.add_environment(&mut command);
     command
 }

@@ -44,6 +44,30 @@ impl<T: Element> Array<T> {
     }
 }
 
+/// The arguments of a call about an array, whose type is one of them.
+#[derive(Clone, Copy)]
+pub struct Arguments {
+    pub pointer: *mut c_void,
+    pub count: c_int,
+    pub stride: c_int,
+}
+
+impl Arguments {
+    /// About one element, or a string.
+    pub fn one<T>(element: *mut T) -> Self {
+        Self { pointer: element.cast(), count: 1, stride: 1 }
+    }
+
+    fn array<T: Element>(self) -> Result<Array<T>, PvmError> {
+        Array::new(self.pointer.cast(), self.count, self.stride)
+    }
+
+    /// A negative count is reported before a missing buffer, a missing array after it.
+    fn checked(self) -> Result<Self, PvmError> {
+        usize::try_from(self.count).map_or(Err(PvmError::BadParam), |_| Ok(self))
+    }
+}
+
 /// Whether an element's encoded form in this format is its form in memory.
 #[inline]
 fn is_as_in_memory<T: Element>(format: Format) -> bool {
@@ -226,46 +250,30 @@ macro_rules! pack_calls {
         /// Packs an array (or a string) into the send buffer.
         ///
         /// # Safety
-        /// There are `count` elements at `pointer`, each `stride` after the one before, or a C string.
-        pub unsafe fn pack(
-            state: &mut State,
-            kind: Kind,
-            pointer: *mut c_void,
-            count: c_int,
-            stride: c_int,
-        ) -> Result<(), PvmError> {
-            usize::try_from(count).map_err(|_| PvmError::BadParam)?;
+        /// There are `count` elements at the pointer, each `stride` after the one before, or a C string.
+        pub unsafe fn pack(state: &mut State, kind: Kind, arguments: Arguments) -> Result<(), PvmError> {
+            let arguments = arguments.checked()?;
             let buffer = state.buffers.sending()?;
             match kind {
                 // SAFETY: `count` elements of the kind, each a stride behind the other.
-                $(Kind::$kind => unsafe {
-                    pack_into::<$element>(buffer, Array::new(pointer.cast(), count, stride)?, $trace)
-                },)*
+                $(Kind::$kind => unsafe { pack_into::<$element>(buffer, arguments.array()?, $trace) },)*
                 // SAFETY: for this kind the caller has promised a C string.
-                Kind::Text => pack_text(buffer, unsafe { Text::at(pointer.cast()) }.bytes()),
+                Kind::Text => pack_text(buffer, unsafe { Text::at(arguments.pointer.cast()) }.bytes()),
             }
         }
 
         /// Unpacks an array (or a string) from the receive buffer.
         ///
         /// # Safety
-        /// There is room for `count` elements at `pointer`, each `stride` after the one before, or for the string.
-        pub unsafe fn unpack(
-            state: &mut State,
-            kind: Kind,
-            pointer: *mut c_void,
-            count: c_int,
-            stride: c_int,
-        ) -> Result<(), PvmError> {
-            usize::try_from(count).map_err(|_| PvmError::BadParam)?;
+        /// There is room for `count` elements at the pointer, each `stride` after the one before, or for the string.
+        pub unsafe fn unpack(state: &mut State, kind: Kind, arguments: Arguments) -> Result<(), PvmError> {
+            let arguments = arguments.checked()?;
             let buffer = state.buffers.receiving()?;
             match kind {
                 // SAFETY: room for `count` elements of the kind, each a stride behind the other.
-                $(Kind::$kind => unsafe {
-                    unpack_from::<$element>(buffer, Array::new(pointer.cast(), count, stride)?)
-                },)*
+                $(Kind::$kind => unsafe { unpack_from::<$element>(buffer, arguments.array()?) },)*
                 // SAFETY: room for the string and its NUL.
-                Kind::Text => unsafe { unpack_text(buffer, pointer.cast()) },
+                Kind::Text => unsafe { unpack_text(buffer, arguments.pointer.cast()) },
             }
         }
 
@@ -368,7 +376,9 @@ fn text_call(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvm_pkstr(text: *mut c_char) -> c_int {
     // SAFETY: NULL, or a C string.
-    text_call("pvm_pkstr", Event::Pkstr, text, |state| unsafe { pack(state, Kind::Text, text.cast(), 1, 1) })
+    text_call("pvm_pkstr", Event::Pkstr, text, |state| unsafe {
+        pack(state, Kind::Text, Arguments::one(text))
+    })
 }
 
 /// Unpacks a string.
@@ -379,6 +389,6 @@ pub unsafe extern "C" fn pvm_pkstr(text: *mut c_char) -> c_int {
 pub unsafe extern "C" fn pvm_upkstr(text: *mut c_char) -> c_int {
     // SAFETY: NULL, or room for the string and its NUL.
     text_call("pvm_upkstr", Event::Upkstr, text, |state| unsafe {
-        unpack(state, Kind::Text, text.cast(), 1, 1)
+        unpack(state, Kind::Text, Arguments::one(text))
     })
 }

@@ -1,16 +1,23 @@
 //! What this host keeps for tasks that move, until they are where they go, or stay.
 
 use bytes::Bytes;
-use pvm_wire::daemon::Attempt;
+use pvm_wire::daemon::{Attempt, DaemonMsg};
 use pvm_wire::{HostIndex, Tid};
 use std::collections::{BTreeMap, VecDeque};
 
-/// A piece of a message to a task that moves.
-#[derive(Debug)]
+/// A piece of a message on its way.
+#[derive(Clone, Debug)]
 pub(crate) struct Piece {
     pub src: Tid,
     pub flags: u8,
     pub data: Bytes,
+}
+
+impl Piece {
+    /// The piece as the daemon of these receivers gets it.
+    pub fn to(self, dsts: Vec<Tid>) -> DaemonMsg {
+        DaemonMsg::Data { src: self.src, dsts, flags: self.flags, data: self.data }
+    }
 }
 
 /// What is kept for one task.

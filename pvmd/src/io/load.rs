@@ -3,6 +3,7 @@
 use crate::io::busy_cores::BusyCores;
 use crate::io::clock::Clock;
 use crate::io::driver::Input;
+use crate::io::local_time;
 use crate::io::terminals::Looks;
 use pvmd_core::event::{Event, Sample};
 use std::time::{Duration, Instant};
@@ -54,6 +55,6 @@ fn sample(system: &mut System, looks: &mut Looks) -> Sample {
         free: system.available_memory(),
         users: terminals.users,
         input: terminals.input,
-        local_time: jiff::Zoned::now().offset().seconds(),
+        local_time: local_time::now().offset().seconds(),
     }
 }

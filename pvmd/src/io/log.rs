@@ -1,5 +1,6 @@
 //! The log: one line per event, written by a thread of its own, so that a slow or full disk stops nobody.
 
+use crate::io::local_time;
 use crate::io::log_file::{self, LogFile, Store};
 use crate::io::log_repeats::Repeats;
 use std::fmt;
@@ -127,7 +128,7 @@ impl Log {
 }
 
 fn time() -> String {
-    jiff::Zoned::now().strftime("%m/%d %H:%M:%S").to_string()
+    local_time::now().strftime("%m/%d %H:%M:%S").to_string()
 }
 
 struct Keeper<S> {

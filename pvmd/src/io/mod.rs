@@ -49,6 +49,7 @@ pub mod job_store;
 pub mod link;
 pub mod load;
 pub mod loan_pool;
+mod local_time;
 pub mod log;
 pub mod log_file;
 mod log_repeats;

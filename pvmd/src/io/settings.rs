@@ -19,6 +19,7 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::OnceLock;
 use std::time::Duration;
 use tracing_subscriber::EnvFilter;
 
@@ -270,9 +271,10 @@ fn state() -> Result<PathBuf, SettingError> {
     Ok(usual.unwrap_or_else(|| "/var/tmp/pvm".into()))
 }
 
-/// Cores that this process may use.
+/// Cores that this process may use. The answer takes several system calls.
 pub fn cores() -> u32 {
-    std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32)
+    static CORES: OnceLock<u32> = OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32))
 }
 
 /// A debug mask as PVM writes it: decimal, octal with `0`, hexadecimal with `0x`.

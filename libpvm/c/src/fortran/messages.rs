@@ -2,7 +2,7 @@
 
 use super::{Number, answer, numbers};
 use crate::memory::{Out, TimeVal};
-use crate::pack::{Kind, pack, unpack};
+use crate::pack::{Arguments, Kind, pack, unpack};
 use crate::state::{State, call};
 use crate::{buffer_calls, receive, send};
 use pvm_wire::PvmError;
@@ -94,11 +94,9 @@ pub unsafe extern "C" fn pvmfpack_(
     stride: Number<'_>,
     info: Out<'_, c_int>,
 ) {
-    let pack = |state: &mut State, kind, count, stride| {
-        // SAFETY: `count` elements of the kind, each a stride behind the other.
-        unsafe { pack(state, kind, data, count, stride) }
-    };
-    array_call("pvmfpack", (what, count, stride), info, pack);
+    // SAFETY: `count` elements of the kind, each a stride behind the other.
+    let pack = |state: &mut State, kind, arguments| unsafe { pack(state, kind, arguments) };
+    array_call("pvmfpack", what, (data, count, stride), info, pack);
 }
 
 /// The unpack calls, the element type as an argument.
@@ -113,22 +111,22 @@ pub unsafe extern "C" fn pvmfunpack_(
     stride: Number<'_>,
     info: Out<'_, c_int>,
 ) {
-    let unpack = |state: &mut State, kind, count, stride| {
-        // SAFETY: room for `count` elements of the kind, each a stride behind the other.
-        unsafe { unpack(state, kind, data, count, stride) }
-    };
-    array_call("pvmfunpack", (what, count, stride), info, unpack);
+    // SAFETY: room for `count` elements of the kind, each a stride behind the other.
+    let unpack = |state: &mut State, kind, arguments| unsafe { unpack(state, kind, arguments) };
+    array_call("pvmfunpack", what, (data, count, stride), info, unpack);
 }
 
-/// A call about an array, with its type, its count and its stride as arguments.
+/// A call about an array, with its type as an argument.
 fn array_call(
     name: &str,
-    (what, count, stride): (Number<'_>, Number<'_>, Number<'_>),
+    what: Number<'_>,
+    (pointer, count, stride): (*mut c_void, Number<'_>, Number<'_>),
     info: Out<'_, c_int>,
-    act: impl FnOnce(&mut State, Kind, c_int, c_int) -> Result<(), PvmError>,
+    act: impl FnOnce(&mut State, Kind, Arguments) -> Result<(), PvmError>,
 ) {
     info.set(call(name, |state| {
-        act(state, kind(what.get()?)?, count.get()?, stride.get()?)?;
+        let kind = kind(what.get()?)?;
+        act(state, kind, Arguments { pointer, count: count.get()?, stride: stride.get()? })?;
         Ok(0)
     }));
 }

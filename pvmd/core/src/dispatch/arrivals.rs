@@ -3,7 +3,6 @@
 use crate::Core;
 use crate::addresses::{PeerTo, ReplyTo};
 use crate::flow::Source;
-use crate::holding::Piece;
 use crate::moves::{Arrival, Since, Way};
 use crate::spawn::{ExecTo, Order};
 use crate::tasks::{Item, Movability, Report};
@@ -174,8 +173,8 @@ impl Core {
         }
         let Some(arrival) = self.moves.arrivals.remove(&attempt.tid) else { return };
         let kept = self.holding.release(attempt.tid).map(|kept| kept.pieces).unwrap_or_default();
-        for Piece { src, flags, data } in arrival.kept.into_iter().chain(kept) {
-            self.deliver(Source::Daemon, src, attempt.tid, flags, data);
+        for piece in arrival.kept.into_iter().chain(kept) {
+            self.deliver(Source::Daemon, attempt.tid, piece);
         }
         self.clear_flow(attempt.tid);
         self.meet_callers(attempt.tid);

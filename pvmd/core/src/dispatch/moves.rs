@@ -9,7 +9,6 @@ use crate::moves::{PATIENCE, Refusal, Stage, Way};
 use crate::spawn::SIGKILL;
 use crate::tasks::{Movability, Origin, Task};
 use crate::timers::Timer;
-use bytes::Bytes;
 use pvm_wire::body::BodyWriter;
 use pvm_wire::calls::CallError;
 use pvm_wire::calls::moves as calls;
@@ -282,8 +281,8 @@ impl Core {
             return;
         }
         let Some(kept) = self.holding.release(attempt.tid) else { return };
-        for Piece { src, flags, data } in kept.pieces {
-            self.forward(Source::Daemon, src, attempt.tid, flags, data);
+        for piece in kept.pieces {
+            self.forward(Source::Daemon, attempt.tid, piece);
         }
         self.clear_flow(attempt.tid);
         self.meet_callers(attempt.tid);
@@ -350,19 +349,13 @@ impl Core {
     }
 
     /// Keeps a piece for a task that moves; gives it back if it can go on.
-    pub(crate) fn keep(
-        &mut self,
-        source: Source,
-        src: Tid,
-        dst: Tid,
-        flags: u8,
-        data: Bytes,
-    ) -> Option<Bytes> {
+    pub(crate) fn keep(&mut self, source: Source, dst: Tid, piece: Piece) -> Option<Piece> {
         if self.holding.len() == 0 {
-            return Some(data);
+            return Some(piece);
         }
-        match self.holding.keep(dst, Piece { src, flags, data }) {
-            Err(piece) => Some(piece.data),
+        let flags = piece.flags;
+        match self.holding.keep(dst, piece) {
+            Err(piece) => Some(piece),
             Ok(bytes) => {
                 if bytes > self.config.limits.queue_high {
                     self.tasks.flow.fill(dst);
@@ -375,26 +368,19 @@ impl Core {
 
     /// A piece for a task that was here, or is to be, is passed on or kept. On the host that a task leaves, answers and what other hosts have
     /// sent before they kept it still go to the task.
-    pub(crate) fn keep_or_pass_on(
-        &mut self,
-        source: Source,
-        src: Tid,
-        dst: Tid,
-        flags: u8,
-        data: Bytes,
-    ) -> Option<Bytes> {
+    pub(crate) fn keep_or_pass_on(&mut self, source: Source, dst: Tid, piece: Piece) -> Option<Piece> {
         match self.holding.attempt(dst) {
-            Some(attempt) if attempt.from == self.config.index => return Some(data),
-            Some(_) => return self.keep(source, src, dst, flags, data),
+            Some(attempt) if attempt.from == self.config.index => return Some(piece),
+            Some(_) => return self.keep(source, dst, piece),
             None => {}
         }
         match self.hosts.place(dst).filter(|&host| host != self.config.index && self.hosts.places.has(dst)) {
             Some(host) => {
-                debug!(%src, %dst, %host, "fragment for a task that has moved: passed on");
-                self.send_data(source, host, DaemonMsg::Data { src, dsts: vec![dst], flags, data });
+                debug!(src = %piece.src, %dst, %host, "fragment for a task that has moved: passed on");
+                self.send_data(source, host, piece.to(vec![dst]));
                 None
             }
-            None => Some(data),
+            None => Some(piece),
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::addresses::ReplyTo;
 use crate::effect::Mark;
 use crate::event::{Action, Attachment, ConnId};
 use crate::flow::{FlowChange, Source};
-use crate::holding::Said;
+use crate::holding::{Piece, Said};
 use bytes::Bytes;
 use pvm_wire::calls::{Call, CallError};
 use pvm_wire::daemon::{Blob, DaemonMsg};
@@ -41,9 +41,9 @@ impl Core {
         }
         self.count_sent(conn, tid, &header, data.len());
         if header.dst == tid.multicast() {
-            self.multicast(conn, tid, header.flags, &data);
+            self.multicast(conn, Piece { src: tid, flags: header.flags, data });
         } else {
-            self.forward(Source::Conn(conn), tid, header.dst, header.flags, data);
+            self.forward(Source::Conn(conn), header.dst, Piece { src: tid, flags: header.flags, data });
         }
     }
 
@@ -70,12 +70,12 @@ impl Core {
         }
         for &dst in dsts {
             if dst.is_daemon() {
-                self.on_peer_fragment(from, src, dst, flags, data.clone());
+                self.on_peer_fragment(from, dst, Piece { src, flags, data: data.clone() });
             } else {
                 if src.is_daemon() {
                     self.count_from_daemon(from, dst, flags, data);
                 }
-                self.deliver(Source::Host(from), src, dst, flags, data.clone());
+                self.deliver(Source::Host(from), dst, Piece { src, flags, data: data.clone() });
                 if src.is_task() && flags & SOM != 0 {
                     self.teams(|teams, tasks, at| teams.on_hint(from, dst, tasks, at));
                 }
@@ -84,42 +84,42 @@ impl Core {
     }
 
     /// Sends a piece of a message on its way to one receiver.
-    pub(crate) fn forward(&mut self, source: Source, src: Tid, dst: Tid, flags: u8, data: Bytes) {
-        let Some(data) = self.keep(source, src, dst, flags, data) else { return };
+    pub(crate) fn forward(&mut self, source: Source, dst: Tid, piece: Piece) {
+        let Some(piece) = self.keep(source, dst, piece) else { return };
         match self.hosts.place(dst) {
-            _ if dst == group::keeper() => self.pass_to_keeper(source, src, flags, data),
-            Some(host) if host == self.config.index => self.deliver(source, src, dst, flags, data),
+            _ if dst == group::keeper() => self.pass_to_keeper(source, piece),
+            Some(host) if host == self.config.index => self.deliver(source, dst, piece),
             Some(host) if dst.is_task() || dst.is_daemon() => {
-                self.send_data(source, host, DaemonMsg::Data { src, dsts: vec![dst], flags, data });
+                self.send_data(source, host, piece.to(vec![dst]));
             }
-            _ => debug!(%src, %dst, "fragment to nobody: dropped"),
+            _ => debug!(src = %piece.src, %dst, "fragment to nobody: dropped"),
         }
     }
 
     /// Sends a piece of a multicast: one copy per host.
-    fn multicast(&mut self, conn: ConnId, src: Tid, flags: u8, data: &Bytes) {
+    fn multicast(&mut self, conn: ConnId, piece: Piece) {
         let Some(state) = self.tasks.conns.get_mut(&conn) else { return };
-        let receivers =
-            if flags & EOM == 0 { state.multicast.clone() } else { std::mem::take(&mut state.multicast) };
-        self.forward_to_all(Source::Conn(conn), src, &receivers, flags, data);
+        let receivers = if piece.flags & EOM == 0 {
+            state.multicast.clone()
+        } else {
+            std::mem::take(&mut state.multicast)
+        };
+        self.forward_to_all(Source::Conn(conn), &receivers, &piece);
     }
 
     /// Sends a piece of a message to several receivers: one copy per host.
-    fn forward_to_all(&mut self, source: Source, src: Tid, to: &[Tid], flags: u8, data: &Bytes) {
+    fn forward_to_all(&mut self, source: Source, to: &[Tid], piece: &Piece) {
         let mut remote: BTreeMap<HostIndex, Vec<Tid>> = BTreeMap::new();
         for &dst in to {
-            let Some(data) = self.keep(source, src, dst, flags, data.clone()) else { continue };
+            let Some(piece) = self.keep(source, dst, piece.clone()) else { continue };
             match self.hosts.place(dst) {
-                Some(host) if host == self.config.index => {
-                    self.deliver(source, src, dst, flags, data);
-                }
+                Some(host) if host == self.config.index => self.deliver(source, dst, piece),
                 Some(host) => remote.entry(host).or_default().push(dst),
                 None => {}
             }
         }
         for (host, dsts) in remote {
-            let piece = DaemonMsg::Data { src, dsts, flags, data: data.clone() };
-            self.send_data(source, host, piece);
+            self.send_data(source, host, piece.clone().to(dsts));
         }
     }
 
@@ -161,7 +161,7 @@ impl Core {
     }
 
     /// A piece of a local task's message to the keeper of groups. The master hears whole messages.
-    fn pass_to_keeper(&mut self, source: Source, src: Tid, flags: u8, data: Bytes) {
+    fn pass_to_keeper(&mut self, source: Source, Piece { src, flags, data }: Piece) {
         if let Some(what) = self.exchange.assemble(src, flags, data) {
             self.tell_master(what);
             self.hold_back_from_keeper(source);
@@ -194,8 +194,9 @@ impl Core {
                 // Charged to the task itself: one that never reads answers is not read either.
                 let conn = self.tasks.get(dst).and_then(|task| task.conn);
                 let source = conn.map_or(Source::Daemon, Source::Conn);
-                if let Some(data) = self.keep(source, src, dst, header.flags, data.clone()) {
-                    self.deliver(source, src, dst, header.flags, data);
+                let piece = Piece { src, flags: header.flags, data: data.clone() };
+                if let Some(piece) = self.keep(source, dst, piece) {
+                    self.deliver(source, dst, piece);
                 }
             }
         }
@@ -206,14 +207,14 @@ impl Core {
     }
 
     /// Hands a piece to a local task, unless it moves.
-    pub(crate) fn deliver(&mut self, source: Source, src: Tid, dst: Tid, flags: u8, data: Bytes) {
-        if let Some(data) = self.keep_or_pass_on(source, src, dst, flags, data) {
-            self.hand_over(source, src, dst, flags, data);
+    pub(crate) fn deliver(&mut self, source: Source, dst: Tid, piece: Piece) {
+        if let Some(piece) = self.keep_or_pass_on(source, dst, piece) {
+            self.hand_over(source, dst, piece);
         }
     }
 
     /// Hands a piece to a local task, or keeps it until the task has enrolled.
-    fn hand_over(&mut self, source: Source, src: Tid, dst: Tid, flags: u8, data: Bytes) {
+    fn hand_over(&mut self, source: Source, dst: Tid, Piece { src, flags, data }: Piece) {
         self.teams.carried(self.tasks.get(dst), data.len());
         let Some(task) = self.tasks.get_mut(dst).filter(|task| task.listens()) else {
             debug!(%src, %dst, "fragment to a task that is not there: dropped");
@@ -299,7 +300,7 @@ impl Core {
     }
 
     /// A fragment addressed to this daemon by a task of another host.
-    fn on_peer_fragment(&mut self, from: HostIndex, src: Tid, dst: Tid, flags: u8, data: Bytes) {
+    fn on_peer_fragment(&mut self, from: HostIndex, dst: Tid, Piece { src, flags, data }: Piece) {
         let Some(link) = self.hosts.links.get_mut(&from) else { return };
         let header = FragmentHeader { dst, src, length: data.len() as u32, flags };
         match link.requests.push(&header, data) {
@@ -329,7 +330,7 @@ impl Core {
         let header = MessageHeader { encoding: XDR_WORD, tag, context, wait_id, ..MessageHeader::default() };
         let message = Message { src, dst, header, body: body.into() };
         for (header, data) in message.fragments(FRAGMENT_SIZE) {
-            self.forward(source, src, dst, header.flags, data);
+            self.forward(source, dst, Piece { src, flags: header.flags, data });
         }
     }
 
@@ -350,7 +351,8 @@ impl Core {
                 self.out.act(Action::Send { conn: to.conn, header, data, with: Attachment::Nothing });
             } else {
                 // Charged to the task that asked: one that never reads answers is not read either.
-                self.hand_over(Source::Conn(to.conn), Tid::MY_DAEMON, dst, header.flags, data);
+                let piece = Piece { src: Tid::MY_DAEMON, flags: header.flags, data };
+                self.hand_over(Source::Conn(to.conn), dst, piece);
             }
         }
     }
