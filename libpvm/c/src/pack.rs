@@ -22,15 +22,6 @@ struct Array<T> {
 }
 
 impl<T: Element> Array<T> {
-    #[inline]
-    fn new(pointer: *mut T, count: c_int, stride: c_int) -> Result<Self, PvmError> {
-        let count = usize::try_from(count).map_err(|_| PvmError::BadParam)?;
-        if pointer.is_null() && count > 0 {
-            return Err(PvmError::BadParam);
-        }
-        Ok(Self { pointer, count, stride: stride as isize })
-    }
-
     /// The address of an element.
     #[inline]
     fn at(self, index: usize) -> *mut T {
@@ -53,13 +44,23 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// About one element, or a string.
-    pub fn one<T>(element: *mut T) -> Self {
-        Self { pointer: element.cast(), count: 1, stride: 1 }
+    #[inline]
+    pub fn new<T>(array: *mut T, count: c_int, stride: c_int) -> Self {
+        Self { pointer: array.cast(), count, stride }
     }
 
+    /// About one element, or a string.
+    pub fn one<T>(element: *mut T) -> Self {
+        Self::new(element, 1, 1)
+    }
+
+    #[inline]
     fn array<T: Element>(self) -> Result<Array<T>, PvmError> {
-        Array::new(self.pointer.cast(), self.count, self.stride)
+        let count = usize::try_from(self.count).map_err(|_| PvmError::BadParam)?;
+        if self.pointer.is_null() && count > 0 {
+            return Err(PvmError::BadParam);
+        }
+        Ok(Array { pointer: self.pointer.cast(), count, stride: self.stride as isize })
     }
 
     /// A negative count is reported before a missing buffer, a missing array after it.
@@ -161,78 +162,67 @@ unsafe fn copy_out<T: Element>(bytes: &[u8], array: Array<T>) {
 /// A call that packs an array.
 ///
 /// # Safety
-/// There are `count` elements at `pointer`, each `stride` after the one before.
+/// The array can be read.
 #[inline(always)]
-unsafe fn pack_array<T: Element>(
-    name: &str,
-    pointer: *mut T,
-    count: c_int,
-    stride: c_int,
-    trace_type: i32,
-) -> c_int {
+unsafe fn pack_array<T: Element>(name: &str, arguments: Arguments, trace_type: i32) -> c_int {
     let done = try_fast(|state| {
-        let array = Array::new(pointer, count, stride).ok()?;
-        let length = array.bytes().filter(|&length| length > 0)?;
+        let length = arguments.array::<T>().ok()?.bytes().filter(|&length| length > 0)?;
         // SAFETY: the elements stand side by side in readable memory, and are plain numbers.
-        let bytes = unsafe { std::slice::from_raw_parts(pointer.cast(), length) };
+        let bytes = unsafe { std::slice::from_raw_parts(arguments.pointer.cast(), length) };
         state.buffers.sending().ok()?.pack_few::<T>(bytes).then_some(0)
     });
     // SAFETY: the array of this call, untouched so far.
-    done.unwrap_or_else(|| unsafe { pack_array_whole(name, pointer, count, stride, trace_type) })
+    done.unwrap_or_else(|| unsafe { pack_array_whole::<T>(name, arguments, trace_type) })
 }
 
 /// The slow path.
 #[inline(never)]
-unsafe fn pack_array_whole<T: Element>(
-    name: &str,
-    pointer: *mut T,
-    count: c_int,
-    stride: c_int,
-    trace_type: i32,
-) -> c_int {
-    in_whole_frame((name, T::PACKED), pointer, (count, stride), |state, array| {
+unsafe fn pack_array_whole<T: Element>(name: &str, arguments: Arguments, trace_type: i32) -> c_int {
+    in_whole_frame((name, T::PACKED), arguments, |state| {
         // SAFETY: the array's elements can be read, each a stride behind the other.
-        unsafe { pack_into::<T>(state.buffers.sending()?, array?, trace_type) }
+        unsafe { pack_into::<T>(state.buffers.sending()?, arguments.array()?, trace_type) }
     })
 }
 
 /// A call that unpacks an array.
 ///
 /// # Safety
-/// There is room for `count` elements at `pointer`, each `stride` after the one before.
+/// The array can be written.
 #[inline(always)]
-unsafe fn unpack_array<T: Element>(name: &str, pointer: *mut T, count: c_int, stride: c_int) -> c_int {
+unsafe fn unpack_array<T: Element>(name: &str, arguments: Arguments) -> c_int {
     let done = try_fast(|state| {
-        let array = Array::new(pointer, count, stride).ok().filter(|array| array.stride == 1)?;
+        let array = arguments.array::<T>().ok().filter(|array| array.stride == 1)?;
         let bytes = state.buffers.receiving().ok()?.take_few::<T>(array.count)?;
         // SAFETY: as many bytes as the array has.
         unsafe { copy_out(bytes, array) };
         Some(0)
     });
     // SAFETY: the array of this call, untouched so far.
-    done.unwrap_or_else(|| unsafe { unpack_array_whole(name, pointer, count, stride) })
+    done.unwrap_or_else(|| unsafe { unpack_array_whole::<T>(name, arguments) })
 }
 
 /// The slow path.
 #[inline(never)]
-unsafe fn unpack_array_whole<T: Element>(name: &str, pointer: *mut T, count: c_int, stride: c_int) -> c_int {
-    in_whole_frame((name, T::UNPACKED), pointer, (count, stride), |state, array| {
+unsafe fn unpack_array_whole<T: Element>(name: &str, arguments: Arguments) -> c_int {
+    in_whole_frame((name, T::UNPACKED), arguments, |state| {
         // SAFETY: the array has room for its elements, each a stride behind the other.
-        unsafe { unpack_from::<T>(state.buffers.receiving()?, array?) }
+        unsafe { unpack_from::<T>(state.buffers.receiving()?, arguments.array()?) }
     })
 }
 
-/// A traced call with an array. A negative count is reported before a missing buffer, a missing array after it.
-fn in_whole_frame<T: Element>(
+/// A traced call with an array.
+fn in_whole_frame(
     (name, event): (&str, Event),
-    pointer: *mut T,
-    (count, stride): (c_int, c_int),
-    act: impl FnOnce(&mut State, Result<Array<T>, PvmError>) -> Result<(), PvmError>,
+    arguments: Arguments,
+    act: impl FnOnce(&mut State) -> Result<(), PvmError>,
 ) -> c_int {
-    let tell = |_: &mut State, event: &mut Writer| array_event(event, pointer.addr(), count, stride);
+    let tell = |_: &mut State, event: &mut Writer| {
+        let Arguments { pointer, count, stride } = arguments;
+        event.long(Datum::PDA, pointer.addr() as i64).int(Datum::PC, count).int(Datum::PSD, stride);
+    };
     traced(name, event, tell, result(Datum::CC), move |state| {
-        usize::try_from(count).map_err(|_| PvmError::BadParam)?;
-        act(state, Array::new(pointer, count, stride))?;
+        arguments.checked()?;
+        act(state)?;
         Ok(0)
     })
 }
@@ -285,7 +275,7 @@ macro_rules! pack_calls {
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $pack(pointer: *mut $c, count: c_int, stride: c_int) -> c_int {
                 // SAFETY: `count` elements, each a stride behind the other.
-                unsafe { pack_array::<$element>(stringify!($pack), pointer.cast(), count, stride, $trace) }
+                unsafe { pack_array::<$element>(stringify!($pack), Arguments::new(pointer, count, stride), $trace) }
             }
 
             #[doc = concat!("Unpacks elements: `", stringify!($element), "`.")]
@@ -295,15 +285,10 @@ macro_rules! pack_calls {
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $unpack(pointer: *mut $c, count: c_int, stride: c_int) -> c_int {
                 // SAFETY: room for `count` elements, each a stride behind the other.
-                unsafe { unpack_array::<$element>(stringify!($unpack), pointer.cast(), count, stride) }
+                unsafe { unpack_array::<$element>(stringify!($unpack), Arguments::new(pointer, count, stride)) }
             }
         )*
     };
-}
-
-/// Writes the data of an array into an event.
-fn array_event(event: &mut Writer, address: usize, count: c_int, stride: c_int) {
-    event.long(Datum::PDA, address as i64).int(Datum::PC, count).int(Datum::PSD, stride);
 }
 
 /// C's `long` on this platform, as an element.

@@ -168,7 +168,7 @@ unsafe extern "C" fn unpack_list(format: Text<'_>, list: *mut VaList) -> c_int {
             // SAFETY: the list has what the format says.
             unsafe {
                 let (count, stride) = conversion.numbers(list);
-                unpack(state, conversion.kind, Arguments { pointer: list.pointer(), count, stride })?;
+                unpack(state, conversion.kind, Arguments::new(list.pointer(), count, stride))?;
             }
         }
         Ok(0)
@@ -203,7 +203,7 @@ unsafe fn pack_one(state: &mut State, item: &Conversion, list: &mut VaList) -> R
         let (count, stride) = item.numbers(list);
         let by_value = item.count.is_none() && item.stride.is_none();
         if !by_value || matches!(item.kind, Kind::Complex | Kind::DoubleComplex | Kind::Text) {
-            return pack(state, item.kind, Arguments { pointer: list.pointer(), count, stride });
+            return pack(state, item.kind, Arguments::new(list.pointer(), count, stride));
         }
         match item.kind {
             Kind::Double => pack_value(state, item.kind, list.double()),

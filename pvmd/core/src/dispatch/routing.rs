@@ -41,7 +41,7 @@ impl Core {
         }
         self.count_sent(conn, tid, &header, data.len());
         if header.dst == tid.multicast() {
-            self.multicast(conn, Piece { src: tid, flags: header.flags, data });
+            self.multicast(conn, &Piece { src: tid, flags: header.flags, data });
         } else {
             self.forward(Source::Conn(conn), header.dst, Piece { src: tid, flags: header.flags, data });
         }
@@ -97,14 +97,14 @@ impl Core {
     }
 
     /// Sends a piece of a multicast: one copy per host.
-    fn multicast(&mut self, conn: ConnId, piece: Piece) {
+    fn multicast(&mut self, conn: ConnId, piece: &Piece) {
         let Some(state) = self.tasks.conns.get_mut(&conn) else { return };
         let receivers = if piece.flags & EOM == 0 {
             state.multicast.clone()
         } else {
             std::mem::take(&mut state.multicast)
         };
-        self.forward_to_all(Source::Conn(conn), &receivers, &piece);
+        self.forward_to_all(Source::Conn(conn), &receivers, piece);
     }
 
     /// Sends a piece of a message to several receivers: one copy per host.
