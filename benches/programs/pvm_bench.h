@@ -3,7 +3,7 @@
  *   WHAT SECONDS ENCODING ROUTE TYPE PLACE X...
  *
  * where ENCODING is default, raw or inplace, ROUTE allow or direct, TYPE byte or double, and PLACE a host to spawn on,
- * or - for any. Spawned tasks get the same arguments. */
+ * - for any, or * for all hosts in turn. Spawned tasks get the same arguments. */
 #ifndef PVM_BENCH_H
 #define PVM_BENCH_H
 
@@ -63,9 +63,24 @@ static void empty_message(int to, int tag)
     MUST(pvm_send(to, tag));
 }
 
+static int spawn_at(char *host, int count, int *tids)
+{
+    return pvm_spawn(spawn_arguments[0], spawn_arguments + 1, *host ? PvmTaskHost : PvmTaskDefault, host, count, tids);
+}
+
+/* One after the other; how many. */
+static int spawn_on_all_hosts(int count, int *tids)
+{
+    struct pvmhostinfo *hosts;
+    int most, n = 0;
+    MUST(pvm_config(&most, NULL, &hosts));
+    while (n < count && spawn_at(hosts[n % most].hi_name, 1, &tids[n]) == 1) n++;
+    return n;
+}
+
 static void spawn_tasks(int count, int *tids)
 {
-    int started = pvm_spawn(spawn_arguments[0], spawn_arguments + 1, *place ? PvmTaskHost : PvmTaskDefault, place, count, tids);
+    int started = strcmp(place, "*") ? spawn_at(place, count, tids) : spawn_on_all_hosts(count, tids);
     if (started != count) {
         fprintf(stderr, "%d of %d tasks started, first error %d\n", started, count, tids[count - 1]);
         pvm_exit();

@@ -324,6 +324,11 @@ impl Side {
         self.folder.join(cast.program("pvm"))
     }
 
+    /// The measured program, whose tasks are on all hosts in turn.
+    pub fn everywhere(&self, job: Job, ask: Ask) -> Command {
+        self.run_at(&self.program(job.cast), Way::DEFAULT, job, ask, "*")
+    }
+
     /// The console.
     pub fn console(&self) -> PathBuf {
         self.machine.installation().pvm()

@@ -4,7 +4,7 @@ use crate::lab::{Cast, Job, Lab, Payload, Side, Way};
 use crate::part::{Ask, Contender, Kind, Part, Unit};
 
 /// One task and 15 others.
-const FAN: u64 = 16;
+pub const FAN: u64 = 16;
 
 /// Seconds per value, relative to those for pairs: with more tasks everything takes longer.
 const PATIENCE: f64 = 2.5;

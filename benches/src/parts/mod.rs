@@ -34,7 +34,10 @@ pub const CHOICES: [(&str, &str); 27] = [
     ("gather", "128 doubles of each member of a group to one"),
     ("scatter", "128 doubles of one to each member of a group"),
     ("crowd", "ping-pong of 8 pairs at once"),
-    (hosts::NAME, "latency and bandwidth between two hosts, in network namespaces"),
+    (
+        hosts::NAME,
+        "latency and bandwidth between two hosts, groups and multicasts on three, in network namespaces",
+    ),
     (hosts::MOVES, "a task that moves between two hosts, and messages as long as its state"),
     ("spawn", "tasks started, heard from and ended, in batches of 1 to 4096, on one host and on three"),
     ("machine", "a virtual machine of one host, started and halted"),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// Steps of the measured loop that a reference core (capability 1000) does in a microsecond.
 const REFERENCE_STEPS_PER_MICROSECOND: f64 = 250.0;
-/// Short ones: the daemon starts by a millisecond later, and others interrupt fewer of them.
+/// Short rounds: together they delay the start by a millisecond, and other processes interrupt fewer of them.
 const ROUNDS: u32 = 8;
 const STEPS: u64 = 100_000;
 
