@@ -75,7 +75,7 @@ impl Remote {
     /// Open MPI, with a process on each of two hosts.
     pub fn mpi(&self, mpi: Mpi, job: Job, ask: Ask) -> Command {
         let hosts = [0, 1].map(|host| self.network.address(host));
-        let mut command = self.mpi_between(&hosts, "tcp,self");
+        let mut command = self.mpi_between(&hosts);
         command.args(["-n", "2"]);
         mpi.add_program(&mut command, job, ask);
         command
@@ -84,7 +84,7 @@ impl Remote {
     /// Open MPI, with one process that may start others on all hosts.
     pub fn mpi_spawning(&self, mpi: Mpi, job: Job, ask: Ask) -> Command {
         let hosts = self.all_hosts(1);
-        let mut command = self.mpi_between(&hosts, "tcp,self");
+        let mut command = self.mpi_between(&hosts);
         // The number of its processes is not known.
         command.args(["-n", "1", "--oversubscribe"]);
         mpi.add_program(&mut command, job, ask);
@@ -94,7 +94,7 @@ impl Remote {
     /// Open MPI, with processes on all hosts in turn.
     pub fn mpi_everywhere(&self, processes: u64, mpi: Mpi, job: Job, ask: Ask) -> Command {
         let hosts = self.all_hosts(processes.div_ceil(HOSTS as u64));
-        let mut command = self.mpi_between(&hosts, "tcp,self,vader");
+        let mut command = self.mpi_between(&hosts);
         command.args(["-n", &processes.to_string(), "--map-by", "node", "--oversubscribe"]);
         command.args(["--mca", "mpi_yield_when_idle", "1"]);
         mpi.add_program(&mut command, job, ask);
@@ -105,14 +105,16 @@ impl Remote {
         (0..HOSTS).map(|host| format!("{}:{slots}", self.network.address(host))).collect()
     }
 
-    /// `mpirun` on these hosts, whose processes talk in these ways.
-    fn mpi_between(&self, hosts: &[String], ways: &str) -> Command {
+    /// `mpirun` on these hosts. Its processes talk by TCP within a host, too: with shared memory it crashes in network namespaces.
+    fn mpi_between(&self, hosts: &[String]) -> Command {
         let mut command = self.network.namespace(0).command(Path::new("mpirun"));
         // Each host would bind its process to the first core, which here is the same one.
         command.args(["--allow-run-as-root", "--bind-to", "none", "-H", &hosts.join(",")]);
         command.args(["--mca", "plm_rsh_agent"]);
         command.arg(self.network.ssh());
-        for (name, value) in [("btl", ways), ("btl_tcp_if_include", "eth0"), ("oob_tcp_if_include", "eth0")] {
+        for (name, value) in
+            [("btl", "tcp,self"), ("btl_tcp_if_include", "eth0"), ("oob_tcp_if_include", "eth0")]
+        {
             command.args(["--mca", name, value]);
         }
         command

@@ -51,6 +51,7 @@ const TESTS: &[Test] = &[
     ("what_is_cut_off_is_dropped_by_direct_route", || try_by("direct", "what_is_cut_off_is_dropped")),
     ("what_is_cut_off_is_dropped_by_automatic_route", || try_by("automatic", "what_is_cut_off_is_dropped")),
     ("what_is_cut_off_is_dropped_by_daemon", || try_by("daemon", "what_is_cut_off_is_dropped")),
+    ("multicasts_open_a_route_by_themselves", || try_by("automatic", "multicasts_make_a_route")),
 ];
 
 const ROLES: &[Test] = &[
@@ -59,6 +60,8 @@ const ROLES: &[Test] = &[
     ("the_end_comes_last", the_end_comes_last),
     ("what_is_not_read_stops_the_sender", what_is_not_read_stops_the_sender),
     ("what_is_cut_off_is_dropped", what_is_cut_off_is_dropped),
+    ("multicasts_make_a_route", multicasts_make_a_route),
+    ("multicaster", multicaster),
     ("echo", echo),
     ("talker", talker),
     ("sleeper", sleeper),
@@ -217,6 +220,31 @@ fn order_and_sizes() {
         }
     }
     task.send(peer, DONE, &Pack::new()).unwrap();
+    task.exit().unwrap();
+}
+
+/// Two tasks that do nothing but multicast to each other.
+fn multicasts_make_a_route() {
+    let mut task = enrol();
+    add_hosts(&mut task, &["far via=local"]);
+    let spawn = task.spawn(me()).args(["role", "multicaster", "automatic"]).on_host("far");
+    let peer = spawn.env("PVM_SHM", "0").start().unwrap().tids[0];
+    let end = Instant::now() + LIMIT;
+    while task.direct_routes() != [peer] {
+        assert!(Instant::now() < end, "no route");
+        task.multicast(&[peer], WARM, &Pack::new()).unwrap();
+        task.recv(peer, WARM).unwrap();
+    }
+    task.multicast(&[peer], DONE, &Pack::new()).unwrap();
+    task.exit().unwrap();
+}
+
+fn multicaster() {
+    let mut task = enrol();
+    let parent = task.parent().unwrap();
+    while task.recv(parent, Any).unwrap().tag() != DONE {
+        task.multicast(&[parent], WARM, &Pack::new()).unwrap();
+    }
     task.exit().unwrap();
 }
 

@@ -207,6 +207,11 @@ tuned! {
         "more: the network carries it as often as there are receivers; less: it takes the longer way by the daemons";
         "remote", "";
 
+        MULTICAST_ROUTES_MAX: usize = 3, "receivers";
+        "The most receivers on a host to which multicasts ask for direct routes. More are reached by one message to their daemon.";
+        "more: each receiver takes the sender a system call and a look at one more socket; fewer: multicasts to few tasks pass the daemons";
+        "remote-broadcast", "multicast-routes";
+
         WAKE_ROUNDS: usize = 32, "round trips";
         "By which a daemon measures at its start what waking takes.";
         "more: a later start; fewer: an uncertain result";

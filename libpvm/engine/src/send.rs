@@ -8,7 +8,7 @@ use crate::{Error, Result};
 use pvm_wire::calls::tasks::Multicast;
 use pvm_wire::codes::{CONTEXT_TC, Tc};
 use pvm_wire::limits::{FRAGMENT_SIZE, PIECE_MAX};
-use pvm_wire::tuned::{MULTICAST_SPARED, SOCKETS_EVERY};
+use pvm_wire::tuned::{MULTICAST_ROUTES_MAX, MULTICAST_SPARED, SOCKETS_EVERY};
 use pvm_wire::{MessageHeader, PvmError, Tid, group};
 
 /// The bits of the number of sent messages that are all set when a task that sends looks at its sockets: one that writes into rings
@@ -81,6 +81,7 @@ impl Engine {
                 self.peers.count_sent(dst, false, &header);
             }
             self.send_by_daemon(self.tid().multicast(), header, payload)?;
+            self.consider_routes(&rest, &header, payload.len());
         }
         self.count_multicast(&dsts, payload.len());
         self.record_send(begun, &dsts, &header, payload);
@@ -150,9 +151,20 @@ impl Engine {
         if length < MULTICAST_SPARED || self.peers.is_empty() {
             return Vec::new();
         }
-        let hosts = dsts.chunk_by(|&a, &b| self.host_of(a) == self.host_of(b));
-        let shared = hosts.filter(|of| of.len() > 1 && of.iter().all(|&dst| !self.is_near(dst)));
+        let shared = self.by_host(dsts).filter(|of| of.len() > 1 && of.iter().all(|&dst| !self.is_near(dst)));
         shared.flatten().copied().filter(|&dst| self.peers.takes_marks(dst)).collect()
+    }
+
+    /// A multicast has reached these by the daemons. A route pays where few of them are on a host.
+    fn consider_routes(&mut self, dsts: &[Tid], header: &MessageHeader, length: usize) {
+        let most = if length < MULTICAST_SPARED { MULTICAST_ROUTES_MAX } else { 1 };
+        let few: Vec<Tid> = self.by_host(dsts).filter(|of| of.len() <= most).flatten().copied().collect();
+        few.into_iter().for_each(|dst| self.consider_route(dst, header));
+    }
+
+    /// Receivers by host, where those of a host are side by side.
+    fn by_host<'a>(&self, dsts: &'a [Tid]) -> impl Iterator<Item = &'a [Tid]> {
+        dsts.chunk_by(|&a, &b| self.host_of(a) == self.host_of(b))
     }
 
     /// Sends on an open route; `false` if there is none, or it breaks: then the whole message goes by the daemon.
