@@ -159,7 +159,9 @@ impl Engine {
     fn consider_routes(&mut self, dsts: &[Tid], header: &MessageHeader, length: usize) {
         let most = if length < MULTICAST_SPARED { MULTICAST_ROUTES_MAX } else { 1 };
         let few: Vec<Tid> = self.by_host(dsts).filter(|of| of.len() <= most).flatten().copied().collect();
-        few.into_iter().for_each(|dst| self.consider_route(dst, header));
+        for dst in few {
+            self.consider_route(dst, header);
+        }
     }
 
     /// Receivers by host, where those of a host are side by side.
