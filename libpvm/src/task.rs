@@ -126,7 +126,8 @@ impl Task {
         })
     }
 
-    /// Sends one message to several tasks: to each once, and not to this one. It crosses each link between hosts once.
+    /// Sends one message to several tasks: to each once, and not to this one. If it is longer than 32 KiB, or has many receivers on a host, it
+    /// crosses the network once for all receivers of that host.
     pub fn multicast(&mut self, to: &[Tid], tag: i32, pack: &Pack) -> Result<()> {
         let header = self.header(tag, pack);
         let tell = |event: &mut Writer| {
