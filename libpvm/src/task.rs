@@ -126,8 +126,8 @@ impl Task {
         })
     }
 
-    /// Sends one message to several tasks: to each once, and not to this one. If it is longer than 32 KiB, or has many receivers on a host, it
-    /// crosses the network once for all receivers of that host.
+    /// Sends one message to several tasks: to each once, and not to this one. It goes on direct routes that are open, and crosses the network
+    /// once for the other receivers of a host; from 32 KiB on, once for all of them.
     pub fn multicast(&mut self, to: &[Tid], tag: i32, pack: &Pack) -> Result<()> {
         let header = self.header(tag, pack);
         let tell = |event: &mut Writer| {
