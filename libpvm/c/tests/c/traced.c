@@ -71,7 +71,6 @@ int main(void)
 	pvm_trecv(parent, -1, &brief);
 	pvm_recv(parent, 8);
 	unpack();
-	pvm_spawn("no such program", NULL, PvmTaskQueued, "", 2, NULL);
 	context = pvm_newcontext();
 	pvm_freecontext(context);
 	pvm_putinfo("a name", pvm_getsbuf(), PvmMboxDefault);
@@ -85,6 +84,8 @@ int main(void)
 	pvm_mstat(".");
 	pvm_pstat(parent);
 	pvm_sendsig(parent, 0);
+	/* After the tasks were counted: these two are tasks for as long as their host tries to start them. */
+	pvm_spawn("no such program", NULL, PvmTaskQueued, "", 2, NULL);
 	pvm_exit();
 	return 0;
 }
