@@ -5,7 +5,7 @@
 //! receiver gives a block back by setting a flag of its own, so no message is counted by two tasks, and a task that ends at any
 //! instruction leaves nothing half done: what it had published can be read, the rest was never there.
 //!
-//! The protocols ([`ring`], [`bell`], [`gate`]) are written over [`Memory`] and checked under loom; only [`mapping`] is unsafe.
+//! The protocols ([`ring`], [`bell`], [`gate`], [`ledger`]) are written over [`Memory`] and checked under loom; only [`mapping`] is unsafe.
 #![deny(unsafe_code)]
 
 pub mod arena;
@@ -15,6 +15,7 @@ pub mod gate;
 #[cfg(test)]
 mod heap;
 pub mod inherited;
+pub mod ledger;
 pub mod lineage;
 mod loan;
 #[cfg(all(test, loom))]

@@ -1,9 +1,9 @@
 //! What members of groups and the keeper of groups say to each other.
 //!
 //! The requests are those of PVM 3.4's group server, so that its library can talk to this system's keeper and this
-//! system's library to the original server. Beyond them stand [`Request::View`] and [`Request::Claim`], which only
-//! this system's library sends, and only to this system's keeper: by them members agree on a barrier among
-//! themselves.
+//! system's library to the original server. Beyond them stand [`Request::View`], which only this system's library sends, and
+//! [`Request::Passed`], which it and this system's daemons send, both only to this system's keeper: by them members agree on barriers
+//! among themselves, and on what a change of the group finds.
 
 use crate::body::{BodyError, BodyReader, BodyWriter};
 use crate::tid::{HostIndex, LOCAL_MAX, Tid};
@@ -56,11 +56,11 @@ pub mod tag {
     const OURS: i32 = 0x8006_0000_u32 as i32;
     /// Asks for a view of the group.
     pub const VIEW: i32 = OURS;
-    /// Tells that all members have arrived at a barrier.
-    pub const CLAIM: i32 = OURS + 1;
+    /// Tells how many barriers a member has passed.
+    pub const PASSED: i32 = OURS + 1;
     /// The keeper tells that a view is out of date.
     pub const CHANGED: i32 = OURS + 2;
-    /// Between members: all below the sender in the tree have arrived at a barrier.
+    /// Between members: the sender has arrived at a barrier, with others for which it speaks.
     pub const ARRIVED: i32 = OURS + 3;
     /// Between members: the barrier is complete.
     pub const RELEASED: i32 = OURS + 4;
@@ -115,10 +115,10 @@ pub enum Request<'a> {
     HostCharV(&'a OsStr),
     /// Arrive at a barrier with all members of the host.
     BarrierV(&'a OsStr, i32),
-    /// A [`View`].
-    View(&'a OsStr),
-    /// All members of the view with this epoch have arrived at the barrier with this number.
-    Claim(&'a OsStr, i32, i32),
+    /// A [`View`]; the flag says that the member's daemon can read how many barriers it passes, and stop it.
+    View(&'a OsStr, bool),
+    /// The member passes no barrier in a view from before the last change; what it has passed in the group with this key.
+    Passed(Key, Option<Passed>),
     /// Not one of these, or one that is not heeded.
     Other,
 }
@@ -141,8 +141,8 @@ impl<'a> Request<'a> {
             Self::HostChar(..) => tag::HOSTCHAR,
             Self::HostCharV(_) => tag::HOSTCHARV,
             Self::BarrierV(..) => tag::BARRIERV,
-            Self::View(_) => tag::VIEW,
-            Self::Claim(..) => tag::CLAIM,
+            Self::View(..) => tag::VIEW,
+            Self::Passed(..) => tag::PASSED,
             Self::Other => tag::DIE,
         }
     }
@@ -159,14 +159,20 @@ impl<'a> Request<'a> {
             | Self::Bcast(name)
             | Self::GSize(name)
             | Self::TidList(name)
-            | Self::HostCharV(name)
-            | Self::View(name) => writer.str(name),
+            | Self::HostCharV(name) => writer.str(name),
+            Self::View(name, flag) => writer.str(name).int(i32::from(flag)),
             Self::Barrier(name, number)
             | Self::GetTid(name, number)
             | Self::Static(name, number)
             | Self::BarrierV(name, number) => writer.str(name).int(number),
             Self::GetInst(name, tid) | Self::HostChar(name, tid) => writer.str(name).int(tid.raw()),
-            Self::Claim(name, epoch, turn) => writer.str(name).ints([epoch, turn]),
+            Self::Passed(key, passed) => {
+                let writer = writer.ints(key.to_ints());
+                match passed {
+                    Some(Passed { epoch, turn, .. }) => writer.ints([epoch, turn]),
+                    None => writer,
+                }
+            }
             Self::Dump | Self::List | Self::Other => writer,
         };
         writer.finish()
@@ -177,6 +183,11 @@ impl<'a> Request<'a> {
         let mut reader = BodyReader::new(body);
         if matches!(tag, tag::DUMP | tag::GSLS) {
             return if tag == tag::DUMP { Self::Dump } else { Self::List };
+        }
+        if tag == tag::PASSED {
+            let key = Key::of_ints(reader.int_array().unwrap_or_default());
+            let numbers = reader.int_array().ok();
+            return Self::Passed(key, numbers.map(|[epoch, turn]| Passed { group: key, epoch, turn }));
         }
         let name = reader.os_str().unwrap_or_default();
         let mut number = || reader.int().unwrap_or(0);
@@ -193,11 +204,82 @@ impl<'a> Request<'a> {
             tag::HOSTCHAR => Self::HostChar(name, Tid::from_raw(number())),
             tag::HOSTCHARV => Self::HostCharV(name),
             tag::BARRIERV => Self::BarrierV(name, number()),
-            tag::VIEW => Self::View(name),
-            tag::CLAIM => Self::Claim(name, number(), number()),
+            tag::VIEW => Self::View(name, number() == 1),
             _ => Self::Other,
         }
     }
+}
+
+/// The keeper's notice that views of a group are out of date ([`tag::CHANGED`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Notice<'a> {
+    /// The group.
+    pub name: &'a OsStr,
+    /// Its epoch from now on.
+    pub epoch: i32,
+    /// The keeper is to learn what the member has passed ([`Request::Passed`]), and gives no view until it has.
+    pub is_closing: bool,
+}
+
+impl<'a> Notice<'a> {
+    /// The body.
+    pub fn encode(&self) -> Vec<u8> {
+        BodyWriter::new().str(self.name).ints([self.epoch, i32::from(self.is_closing)]).finish()
+    }
+
+    /// Reads a body.
+    pub fn decode(body: &'a [u8]) -> Result<Self, BodyError> {
+        let mut reader = BodyReader::new(body);
+        Ok(Self { name: reader.os_str()?, epoch: reader.int()?, is_closing: reader.int()? != 0 })
+    }
+}
+
+/// A short name of a group, for words in shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Key(pub u64);
+
+impl Key {
+    /// Of no group.
+    pub const NONE: Self = Self(0);
+
+    /// The key of the group with this name: its FNV-1a hash.
+    pub fn of(name: &OsStr) -> Self {
+        let step = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        Self(name.as_encoded_bytes().iter().fold(0xcbf2_9ce4_8422_2325, step).max(1))
+    }
+
+    fn to_ints(self) -> [i32; 2] {
+        [(self.0 >> 32) as i32, self.0 as i32]
+    }
+
+    fn of_ints([high, low]: [i32; 2]) -> Self {
+        Self(u64::from(high.cast_unsigned()) << 32 | u64::from(low.cast_unsigned()))
+    }
+}
+
+/// Numbers of barriers begin anew after this many.
+pub const TURNS: u32 = 1 << 30;
+
+/// How many barriers a member has passed that members of its group agreed on among themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passed {
+    /// The group.
+    pub group: Key,
+    /// The epoch of the view in which it has passed the last ones.
+    pub epoch: i32,
+    /// Their number, modulo [`TURNS`].
+    pub turn: i32,
+}
+
+/// The number of the barrier after this one.
+pub fn next_turn(turn: i32) -> i32 {
+    (turn.cast_unsigned().wrapping_add(1) % TURNS).cast_signed()
+}
+
+/// The later of two numbers of barriers, of which one is at most a few behind the other.
+pub fn later_turn(one: i32, other: i32) -> i32 {
+    let ahead = one.cast_unsigned().wrapping_sub(other.cast_unsigned()) % TURNS;
+    if ahead < TURNS / 2 { one } else { other }
 }
 
 /// The members of a group as the keeper knew them at one time. It tells whoever has asked when this has changed.
@@ -207,7 +289,7 @@ pub struct View {
     pub members: Vec<(i32, Tid)>,
     /// Grows with every change.
     pub epoch: i32,
-    /// Barriers that members have completed among themselves.
+    /// Barriers that members have completed among themselves, modulo [`TURNS`].
     pub turn: i32,
     /// All members have this system's library.
     pub ours: bool,
@@ -308,6 +390,7 @@ mod tests {
     #[test]
     fn requests_are_read_as_they_are_written() {
         let tid = Tid::from_raw(0x40003);
+        let key = Key::of(OsStr::new("g"));
         let all = [
             Request::Join(OsStr::new("g"), true),
             Request::Join(OsStr::new("g"), false),
@@ -324,8 +407,10 @@ mod tests {
             Request::HostChar(OsStr::new("g"), tid),
             Request::HostCharV(OsStr::new("g")),
             Request::BarrierV(OsStr::new("g"), 3),
-            Request::View(OsStr::new("g")),
-            Request::Claim(OsStr::new("g"), 7, 9),
+            Request::View(OsStr::new("g"), false),
+            Request::View(OsStr::new("g"), true),
+            Request::Passed(key, None),
+            Request::Passed(key, Some(Passed { group: key, epoch: 7, turn: 9 })),
             Request::Other,
         ];
         for request in all {
@@ -337,6 +422,20 @@ mod tests {
     fn a_join_of_the_original_is_a_name_alone() {
         assert_eq!(Request::Join(OsStr::new("g"), false).encode(), BodyWriter::new().str("g").finish());
         assert_eq!(Request::decode(tag::BARRIER, &[]), Request::Barrier(OsStr::new(""), 0));
+    }
+
+    #[test]
+    fn numbers_of_barriers_come_round() {
+        let last = (TURNS - 1).cast_signed();
+        assert_eq!((next_turn(0), next_turn(last)), (1, 0));
+        assert_eq!((later_turn(3, 4), later_turn(4, 3), later_turn(0, last), later_turn(last, 0)), (4, 4, 0, 0));
+    }
+
+    #[test]
+    fn names_have_keys_of_their_own() {
+        let keys: std::collections::BTreeSet<u64> =
+            (0..10_000).map(|n| Key::of(OsStr::new(&format!("group {n}"))).0).collect();
+        assert!(keys.len() == 10_000 && !keys.contains(&0));
     }
 
     proptest! {

@@ -313,12 +313,6 @@ tuned! {
         "Of a receiver from which on its senders list themselves, so that it does not look at each ring.";
         "more: looks at rings that are empty; fewer: two atomic operations more for each message";
         "broadcast", "";
-
-        GROUP_TREE_FROM: usize = 9, "members";
-        "From which a group of several hosts meets along a tree.";
-        "more: the first member handles all messages; fewer: more steps one after another";
-        "barrier", "many-quiet";
-
     }
     "Messages by daemons and sockets" {
         LENT_LEAST: usize = 32_768, "bytes";

@@ -109,6 +109,10 @@ impl Port for Program {
         self.engine(|engine| Ok(Engine::reach(engine, tid))).ok().flatten()
     }
 
+    fn with_ledger(&mut self, body: impl FnOnce(&Mapping) -> bool) -> bool {
+        self.engine(|engine| Ok(engine.with_ledger(body))).unwrap_or(false)
+    }
+
     fn open_gate(&mut self, old: Option<u64>) -> Option<u64> {
         self.engine(|engine| Ok(Engine::open_gate(engine, old))).ok().flatten()
     }

@@ -13,6 +13,8 @@ use crate::{Error, Result};
 use bytes::Bytes;
 use pvm_wire::coscheduling::Sent;
 use pvm_wire::daemon::Blob;
+use pvm_shm::ledger;
+use pvm_wire::group::{Key, Passed};
 use pvm_wire::limits::FRAGMENT_SIZE_RANGE;
 use pvm_wire::{Body, HostIndex, Message, MessageHeader, PvmError, Tid, codec};
 use serde::{Deserialize, Serialize};
@@ -35,6 +37,8 @@ pub(super) struct Carried {
     sent: Sent,
     places: Vec<(Tid, HostIndex)>,
     route_notices: RouteNotices,
+    /// The ledger of barriers, and the epoch of the latest notice of each group.
+    ledger: Vec<([i32; 2], u64, i32)>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -103,6 +107,7 @@ impl Engine {
             sent: self.sent,
             places: self.places.moved().collect(),
             route_notices: self.route_notices.clone(),
+            ledger: self.carried_ledger(),
         };
         let too_long = |error| Error::new(PvmError::NoMem, format!("its unread messages: {error}"));
         codec::encode_large(&carried).map_err(too_long)
@@ -137,7 +142,18 @@ impl Engine {
             self.places.set(tid, Some(host));
         }
         self.route_notices = carried.route_notices;
+        self.with_ledger(|memory| {
+            for ([epoch, turn], group, notice) in carried.ledger {
+                ledger::resume(memory, Passed { group: Key(group), epoch, turn }, notice);
+            }
+            true
+        });
         Ok(())
+    }
+
+    fn carried_ledger(&self) -> Vec<([i32; 2], u64, i32)> {
+        let entries = self.neighbours.own_memory().into_iter().flat_map(ledger::all);
+        entries.map(|(passed, notice)| ([passed.epoch, passed.turn], passed.group.0, notice)).collect()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Gates, at which members of a group wait for each other in shared memory.
+//! Gates, at which members of a group wait for each other in shared memory, and the ledger of the barriers that they pass.
 
 use super::direct::DONT_ROUTE;
 use super::{Engine, groups};
@@ -41,6 +41,12 @@ impl Engine {
         let place = old.or_else(|| outbox.take_gate().map(Offset::get))?;
         gate::set(&**outbox.memory(), place);
         Some(place)
+    }
+
+    /// Uses the ledger of barriers in this task's memory, which its daemon reads; `false` if it has none.
+    pub fn with_ledger(&mut self, body: impl FnOnce(&Mapping) -> bool) -> bool {
+        self.share();
+        self.neighbours.own().is_some_and(|own| body(own.outbox.memory()))
     }
 
     /// From now on this task and the other members of a group meet at this gate.

@@ -219,6 +219,11 @@ impl Neighbours {
         self.own.as_mut()
     }
 
+    /// This task's memory, if it shares it.
+    pub(super) fn own_memory(&self) -> Option<&Mapping> {
+        self.own.as_ref().map(|own| &**own.outbox.memory())
+    }
+
     /// Whether this task shares memory, or will when there is a use for it.
     pub(super) fn are_possible(&self) -> bool {
         self.are_possible

@@ -7,6 +7,7 @@ use pvm_sched::queues::Configuration;
 use pvm_wire::certificate::{CertificateRequest, Certified};
 use pvm_wire::coscheduling::Turn;
 use pvm_wire::daemon::{Blob, DaemonMsg, HostEntry, RequestId};
+use pvm_wire::group::{Key, Passed};
 use pvm_wire::jobs::Stamp;
 use pvm_wire::owner::Held;
 use pvm_wire::slave::Fingerprint;
@@ -99,6 +100,16 @@ pub enum Event {
         conn: ConnId,
         /// Why, unless it was closed in order.
         reason: Option<String>,
+    },
+    /// How many barriers a task has passed in one of its groups: the answer to [`Action::CloseLedger`], and for each of its groups before
+    /// [`Self::TaskClosed`].
+    BarriersPassed {
+        /// On which connection.
+        conn: ConnId,
+        /// The group.
+        group: Key,
+        /// What the task has written, if it has written anything.
+        passed: Option<Passed>,
     },
     /// Answer to [`Action::OpenAuth`]: the daemon's own file, or why the task's file could not be written.
     AuthOpened {
@@ -411,6 +422,16 @@ pub enum Action {
     },
     /// Count on that page that tasks of this host were notified of a change of a group.
     CountGroupChange,
+    /// Let a task pass no more barriers in views of this group that are older than this epoch, and say what it has passed
+    /// ([`Event::BarriersPassed`]).
+    CloseLedger {
+        /// On which connection.
+        conn: ConnId,
+        /// The group.
+        group: Key,
+        /// Its epoch from now on.
+        epoch: i32,
+    },
     /// Stop reading from a task: its receivers are slow.
     PauseReading {
         /// From which connection.

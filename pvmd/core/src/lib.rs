@@ -233,6 +233,7 @@ impl Core {
             Event::ChannelOpen { conn, cookie } => self.on_channel_open(conn, cookie),
             Event::Fragment { conn, header, data } => self.on_fragment(conn, header, data),
             Event::TaskClosed { conn, reason } => self.on_task_closed(conn, reason),
+            Event::BarriersPassed { conn, group, passed } => self.on_barriers_passed(conn, group, passed),
             Event::AuthOpened { conn, result } => self.on_auth_opened(conn, result),
             Event::AuthChecked { conn, proven } => self.on_auth_checked(conn, proven),
             Event::TaskDrained { conn, bytes } => self.on_task_drained(conn, bytes),

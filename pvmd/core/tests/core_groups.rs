@@ -5,7 +5,7 @@ use pvm_wire::calls::mailbox::{Flags, Get, Names, Remove};
 use pvm_wire::calls::tasks::{Multicast, TaskStatus};
 use pvm_wire::codes::{CONTEXT_TC, Tc, Tm};
 use pvm_wire::daemon::{Blob, DaemonMsg, FromMaster, ToMaster};
-use pvm_wire::group::{CONTEXT, Request, View, keeper, tag};
+use pvm_wire::group::{CONTEXT, Key, Passed, Request, View, keeper, tag};
 use pvm_wire::{MessageHeader, PvmError, Tid};
 use pvmd_core::event::{Action, ConnId, Event};
 use pvmd_simulated::recorder::{Recorder, host};
@@ -107,7 +107,7 @@ fn members_elsewhere_are_watched_and_go_with_their_hosts() {
     r.tell_master(host(2), ToMaster::TaskGone { tid: far[0] });
     r.nothing_else();
     assert_eq!(number(&mut r, conn, Request::GSize(OsStr::new("g"))), 3);
-    ask(&mut r, conn, Request::View(OsStr::new("g")));
+    ask(&mut r, conn, Request::View(OsStr::new("g"), true));
     let (_, body) = told_by_keeper(&mut r, conn);
     let view = View::decode(&body).expect("well-formed").expect("a view");
     assert_eq!(view.members.iter().map(|&(instance, _)| instance).collect::<Vec<_>>(), [0, 2, 3]);
@@ -132,7 +132,7 @@ fn a_join_is_answered_when_those_who_know_the_group_know_of_it() {
     ask_from_afar(&mut r, far, Request::Join(OsStr::new("g"), true));
     r.told();
     r.told();
-    ask_from_afar(&mut r, far, Request::View(OsStr::new("g")));
+    ask_from_afar(&mut r, far, Request::View(OsStr::new("g"), true));
     assert_eq!(sent_afar(&mut r).1, tag::VIEW);
     ask(&mut r, conn, Request::Join(OsStr::new("g"), true));
     let (to, what, _) = sent_afar(&mut r);
@@ -144,7 +144,7 @@ fn a_join_is_answered_when_those_who_know_the_group_know_of_it() {
     assert_eq!((what, BodyReader::new(&body).int()), (tag::JOIN, Ok(1)));
     r.nothing_else();
     // A host that goes has nobody left to be told.
-    ask_from_afar(&mut r, far, Request::View(OsStr::new("g")));
+    ask_from_afar(&mut r, far, Request::View(OsStr::new("g"), true));
     r.told();
     ask(&mut r, conn, Request::Leave(OsStr::new("g")));
     r.told();
@@ -152,6 +152,47 @@ fn a_join_is_answered_when_those_who_know_the_group_know_of_it() {
     r.nothing_else();
     r.feed(Event::PeerLost { host: host(2), reason: "test".into(), has_ended: false });
     while !matches!(r.action(), Action::Send { conn: to, .. } if to == conn) {}
+    r.nothing_else();
+}
+
+/// The daemon closes a member's ledger before it hands the notice over, and the next views follow what the ledgers say.
+#[test]
+fn views_wait_for_what_the_ledgers_of_members_say() {
+    let g = OsStr::new("g");
+    let (mut r, first, _) = Recorder::with_task();
+    let (second, _) = r.enrol(101, 0);
+    for request in [Request::Join(g, true), Request::View(g, true), Request::Barrier(g, 2)] {
+        [first, second].into_iter().for_each(|conn| ask(&mut r, conn, request));
+    }
+    r.drop_actions();
+    let epochs = [first, second].map(|conn| {
+        ask(&mut r, conn, Request::View(g, true));
+        let (_, body) = told_by_keeper(&mut r, conn);
+        let view = View::decode(&body).expect("well-formed").expect("a view");
+        assert!(view.barriers);
+        view.epoch
+    });
+    let (third, _) = r.enrol(102, 0);
+    ask(&mut r, third, Request::Join(g, true));
+    let group = Key::of(g);
+    for conn in [first, second] {
+        let closes = r.action();
+        let epoch = epochs[0] + 1;
+        assert!(matches!(closes, Action::CloseLedger { conn: c, group: k, epoch: e } if (c, k, e) == (conn, group, epoch)));
+        assert_eq!(told_by_keeper(&mut r, conn).0, tag::CHANGED);
+    }
+    r.drop_actions();
+    ask(&mut r, first, Request::View(g, true));
+    r.nothing_else();
+    r.feed(Event::BarriersPassed { conn: second, group, passed: None });
+    r.nothing_else();
+    let passed = Some(Passed { group, epoch: epochs[0], turn: 5 });
+    r.feed(Event::BarriersPassed { conn: first, group, passed });
+    let (what, body) = told_by_keeper(&mut r, first);
+    let view = View::decode(&body).expect("well-formed").expect("a view");
+    assert_eq!((what, view.turn), (tag::VIEW, 5));
+    // Of connections that are no task's.
+    r.feed(Event::BarriersPassed { conn: ConnId(999), group, passed });
     r.nothing_else();
 }
 

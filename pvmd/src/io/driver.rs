@@ -340,7 +340,12 @@ impl Running {
         match &event {
             Event::TaskClosed { conn, reason } => {
                 // Reported by a reader whose connection the core has closed meanwhile: nothing new.
-                self.tasks.remove(conn)?.close();
+                let handle = self.tasks.remove(conn)?;
+                for passed in handle.passed() {
+                    let (conn, group) = (*conn, passed.group);
+                    self.handle(Event::BarriersPassed { conn, group, passed: Some(passed) });
+                }
+                handle.close();
                 self.driver.auth.forget(*conn);
                 if let Some(reason) = reason {
                     info!(conn = conn.0, reason, "task connection ended");
@@ -420,6 +425,10 @@ impl Running {
             Action::LendTo { conn } => self.lend_to(conn),
             Action::ShowTurn { turn } => driver.page.show(turn),
             Action::CountGroupChange => driver.page.count_group_change(),
+            Action::CloseLedger { conn, group, epoch } => {
+                let passed = self.tasks.get(&conn)?.close_ledger(group, epoch);
+                return Some(Event::BarriersPassed { conn, group, passed });
+            }
             Action::PauseReading { conn } => self.pause(conn, true),
             Action::ResumeReading { conn } => self.pause(conn, false),
             Action::Enrolled { conn } => {

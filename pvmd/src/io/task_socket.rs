@@ -4,8 +4,9 @@ use crate::io::descriptors::{self, Connection, Shared};
 use crate::io::driver::Input;
 use crate::io::loan_pool::{Lender, LoanPool};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use pvm_shm::{Body, Loan, Mapping};
+use pvm_shm::{Body, Loan, Mapping, ledger};
 use pvm_wire::copy::append;
+use pvm_wire::group::{Key, Passed};
 use pvm_wire::header::{EOM, LENT, SOM};
 use pvm_wire::limits::{PIECE_MAX, UNENROLLED_FRAGMENT_MAX};
 use pvm_wire::tuned::TASK_WRITE_BATCH;
@@ -135,10 +136,25 @@ impl TaskHandle {
 
     /// Lets the task lend what it sends from the memory that it shares; `false` if that cannot be read.
     pub fn borrow(&self) -> bool {
-        let Some(segment) = self.shared.as_ref().and_then(|shared| shared.first()) else { return false };
-        let Ok(memory) = Mapping::new(segment.as_fd()) else { return false };
+        let Some(memory) = self.memory() else { return false };
         self.reading.send_modify(|reading| reading.memory = Some(Arc::new(memory)));
         true
+    }
+
+    /// Lets the task pass no more barriers in views of this group from before this epoch; how many it has passed.
+    pub fn close_ledger(&self, group: Key, epoch: i32) -> Option<Passed> {
+        ledger::close(&self.memory()?, group, epoch)
+    }
+
+    /// How many barriers the task has passed in each of its groups.
+    pub fn passed(&self) -> Vec<Passed> {
+        let memory = self.memory();
+        memory.iter().flat_map(ledger::all).map(|(passed, _)| passed).collect()
+    }
+
+    /// What it shares, if it can be mapped.
+    fn memory(&self) -> Option<Mapping> {
+        Mapping::new(self.shared.as_ref()?.first()?.as_fd()).ok()
     }
 
     /// Lends it long bodies from now on.

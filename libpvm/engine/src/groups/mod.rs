@@ -1,7 +1,7 @@
 //! Groups of tasks: the calls of members, with the daemon or the original's group server as keeper.
 //!
 //! On this system's daemon members whose libraries are all of this system agree on barriers and reduce among
-//! themselves, along a tree. With a member of the original's library, or on the original's daemon, everything goes
+//! themselves. With a member of the original's library, or on the original's daemon, everything goes
 //! the original's way.
 
 mod barrier;
@@ -140,6 +140,9 @@ impl<'a, P: Port> Client<'a, P> {
     pub fn leave(&mut self, name: &OsStr) -> Result<()> {
         check_name(name)?;
         self.forget(name);
+        if self.server()?.ours {
+            self.report_passed(name)?;
+        }
         self.recorded("lvgroup", name, |client| client.ask_number(Request::Leave(name)).map(drop))
     }
 

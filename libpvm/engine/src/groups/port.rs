@@ -108,6 +108,10 @@ pub trait Port {
     fn reach(&mut self, _tid: Tid) -> Option<Arc<Mapping>> {
         None
     }
+    /// Uses this task's ledger of barriers; `false` if it has none, as it shares no memory with its daemon.
+    fn with_ledger(&mut self, _use: impl FnOnce(&Mapping) -> bool) -> bool {
+        false
+    }
     /// Opens a gate in this task's memory, perhaps in the place of an old one.
     fn open_gate(&mut self, _old: Option<u64>) -> Option<u64> {
         None
@@ -177,6 +181,10 @@ impl Port for Engine {
 
     fn reach(&mut self, tid: Tid) -> Option<Arc<Mapping>> {
         Engine::reach(self, tid)
+    }
+
+    fn with_ledger(&mut self, body: impl FnOnce(&Mapping) -> bool) -> bool {
+        Engine::with_ledger(self, body)
     }
 
     fn open_gate(&mut self, old: Option<u64>) -> Option<u64> {

@@ -54,6 +54,34 @@ impl Tree {
         (self.leaders.get(rank) == Some(&place)).then_some(rank)
     }
 
+    /// The places of the leaders.
+    pub fn leaders(&self) -> &[usize] {
+        &self.leaders
+    }
+
+    /// The leader of this place's host, unless it leads itself.
+    pub fn leader_above(&self, place: usize) -> Option<usize> {
+        let &rank = self.rank_of.get(place)?;
+        self.leaders.get(rank).copied().filter(|&leader| leader != place)
+    }
+
+    /// The other places of a leader's host.
+    pub fn members_here(&self, leader: usize) -> impl Iterator<Item = usize> {
+        let own = self.rank_of.get(leader);
+        let all = self.rank_of.iter().enumerate();
+        all.filter(move |&(place, rank)| Some(rank) == own && place != leader).map(|(place, _)| place)
+    }
+
+    /// The rounds in which leaders hear of all others: to which leader this one sends in each, and from which it receives.
+    pub fn rounds(&self, leader: usize) -> impl Iterator<Item = (usize, usize)> {
+        let (own, count) = (self.rank_of.get(leader).copied().unwrap_or(0), self.leaders.len());
+        let distances = (0..usize::BITS).map(|round| 1 << round).take_while(move |&distance| distance < count);
+        distances.map(move |distance| {
+            let (next, previous) = ((own + distance) % count, (own + count - distance) % count);
+            (self.leaders[next], self.leaders[previous])
+        })
+    }
+
     /// The place above this one; `None` for the top.
     pub fn parent(&self, place: usize) -> Option<usize> {
         let above = match self.leads(place) {

@@ -4,22 +4,18 @@ use super::mark::is_older;
 use super::port::{Look, Notices, Port, Until};
 use super::{Client, read_mark, server};
 use crate::Result;
-use pvm_wire::body::BodyReader;
-use pvm_wire::group::{Request, View, tag};
+use pvm_shm::ledger;
+use pvm_wire::group::{Key, Notice, Request, View, tag};
 use pvm_wire::{Message, Tid};
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-/// A notice of the keeper: the group that has changed, and its new epoch.
-fn read_notice(body: &[u8]) -> Option<(&OsStr, i32)> {
-    let mut reader = BodyReader::new(body);
-    Some((reader.os_str().ok()?, reader.int().ok()?))
-}
-
 /// Whether this message says that the view is out of date.
 pub fn outdates(message: &Message, server: Tid, name: &OsStr, view: &View) -> bool {
-    let notice = message.src == server && message.header.tag == tag::CHANGED;
-    notice && read_notice(&message.body).is_some_and(|(group, epoch)| group == name && epoch > view.epoch)
+    let is_notice = message.src == server && message.header.tag == tag::CHANGED;
+    is_notice
+        && Notice::decode(&message.body)
+            .is_ok_and(|notice| notice.name == name && notice.epoch > view.epoch)
 }
 
 impl<P: Port> Client<'_, P> {
@@ -47,19 +43,53 @@ impl<P: Port> Client<'_, P> {
         if let Some(view) = self.groups.views.get(name) {
             return Ok(view.clone());
         }
-        let answer = self.ask(Request::View(name))?;
-        let view = match View::decode(&answer.body)? {
-            Ok(view) => Arc::new(view),
-            Err(code) => return Err(server::check(code).err().unwrap_or_else(crate::Error::lost)),
+        let view = loop {
+            let has_ledger = self.port.with_ledger(|memory| ledger::enter(memory, Key::of(name)).is_some());
+            let answer = self.ask(Request::View(name, has_ledger))?;
+            let view = match View::decode(&answer.body)? {
+                Ok(view) => view,
+                Err(code) => return Err(server::check(code).err().unwrap_or_else(crate::Error::lost)),
+            };
+            if !view.barriers || self.open_ledger(name, &view) {
+                break Arc::new(view);
+            }
         };
         self.groups.views.insert(name.to_owned(), view.clone());
         self.forget_messages(name, &view)?;
         Ok(view)
     }
 
+    /// From now on this task may pass barriers in this view; `false` if the view is out of date.
+    fn open_ledger(&mut self, name: &OsStr, view: &View) -> bool {
+        let key = Key::of(name);
+        self.port.with_ledger(|memory| {
+            ledger::enter(memory, key).is_some_and(|entry| ledger::open(memory, entry, view.epoch, view.turn))
+        })
+    }
+
+    /// Passes the next barrier of a view, unless the group has changed.
+    pub fn pass(&mut self, name: &OsStr, view: &View) -> bool {
+        let key = Key::of(name);
+        self.port.with_ledger(|memory| {
+            ledger::enter(memory, key).is_some_and(|entry| ledger::pass(memory, entry, view.turn))
+        })
+    }
+
+    /// Tells the keeper what this task has passed in a group that it leaves.
+    pub fn report_passed(&mut self, name: &OsStr) -> Result<()> {
+        let (key, mut passed) = (Key::of(name), None);
+        self.port.with_ledger(|memory| {
+            passed = ledger::leave(memory, key);
+            true
+        });
+        let Some(passed) = passed else { return Ok(()) };
+        let (keeper, request) = (self.server()?.tid, Request::Passed(key, Some(passed)));
+        self.port.send(keeper, request.tag(), &request.encode())
+    }
+
     /// Drops the view that a notice of the keeper outdates.
     pub fn forget_view(&mut self, notice: &[u8]) {
-        if let Some((name, epoch)) = read_notice(notice)
+        if let Ok(Notice { name, epoch, .. }) = Notice::decode(notice)
             && self.groups.views.get(name).is_some_and(|view| view.epoch < epoch)
         {
             self.groups.views.remove(name);

@@ -136,6 +136,11 @@ impl Recorder {
         assert!(self.actions.is_empty(), "unexpected: {:?}", self.actions);
     }
 
+    /// Leaves out all that is done so far.
+    pub fn drop_actions(&mut self) {
+        self.actions.clear();
+    }
+
     /// Says something as the task on this connection.
     pub fn say(&mut self, conn: ConnId, dst: Tid, tag: i32, context: i32, body: &[u8]) {
         let header =

@@ -8,8 +8,9 @@ use crate::flow::{FlowChange, Source};
 use crate::holding::{Piece, Said};
 use bytes::Bytes;
 use pvm_wire::calls::{Call, CallError};
-use pvm_wire::daemon::{Blob, DaemonMsg};
+use pvm_wire::daemon::{Blob, DaemonMsg, ToMaster};
 use pvm_wire::encoding::XDR_WORD;
+use pvm_wire::group::{Key, Notice, Passed, Request};
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::limits::FRAGMENT_SIZE;
 use pvm_wire::message::Assembled;
@@ -224,13 +225,30 @@ impl Core {
         task.queued += FragmentHeader::SIZE + data.len();
         let full = task.queued > self.config.limits.queue_high;
         match task.conn {
-            Some(conn) => self.out.act(Action::Send { conn, header, data, with: Attachment::Nothing }),
+            Some(conn) => {
+                if let Some((group, epoch)) = closing_notice(src, &data) {
+                    self.out.act(Action::CloseLedger { conn, group, epoch });
+                }
+                self.out.act(Action::Send { conn, header, data, with: Attachment::Nothing });
+            }
             None => task.backlog.push_back((header, data)),
         }
         if full {
             self.tasks.flow.fill(dst);
             self.hold_back(source, dst, flags);
         }
+    }
+
+    /// A task passes no more barriers of an epoch that is over, or it has ended: the keeper is told what it has passed.
+    pub(crate) fn on_barriers_passed(&mut self, conn: ConnId, group: Key, passed: Option<Passed>) {
+        let Some(from) = self.tasks.conns.get(&conn).and_then(crate::tasks::Conn::tid) else { return };
+        if self.tasks.get(from).is_none_or(|task| task.conn != Some(conn)) {
+            // It lives on elsewhere.
+            return;
+        }
+        let request = Request::Passed(group, passed);
+        let body = Blob(request.encode().into());
+        self.tell_master(ToMaster::Keeper { from, context: group::CONTEXT, tag: request.tag(), body });
     }
 
     /// A task has taken bytes.
@@ -374,4 +392,13 @@ impl Core {
             Err(error) => self.reply_error(to, error),
         }
     }
+}
+
+/// Of a piece of a message from the keeper of groups that asks what its receiver has passed: the group, and its epoch from now on.
+fn closing_notice(src: Tid, piece: &[u8]) -> Option<(Key, i32)> {
+    let (header, body) = piece.split_first_chunk().filter(|_| src == group::keeper())?;
+    let header = MessageHeader::decode(header);
+    let is_notice = (header.context, header.tag) == (group::CONTEXT, group::tag::CHANGED);
+    let notice = Notice::decode(body).ok().filter(|notice| is_notice && notice.is_closing)?;
+    Some((Key::of(notice.name), notice.epoch))
 }

@@ -588,6 +588,9 @@ impl<T: Tasks> Machine<T> {
                 self.later(1..1000, Happening::Event(host, event));
             }
             Action::Exit { .. } => self.exit(host),
+            Action::CloseLedger { conn, group, .. } => {
+                self.later(1..2, Happening::Event(host, Event::BarriersPassed { conn, group, passed: None }));
+            }
             Action::Dispatch { pid, runs } => self.hold(pid, !runs),
             Action::HoldTasks { spared, .. } => self.yield_to_owner(host, Some(&spared)),
             Action::LetTasksGo => self.yield_to_owner(host, None),

@@ -1,8 +1,7 @@
 //! One group: its members with their numbers, and the members that wait for others.
 
 use pvm_wire::body::BodyWriter;
-use pvm_wire::group::{Settler, View, state};
-use pvm_wire::tuned::GROUP_TREE_FROM;
+use pvm_wire::group::{Passed, Settler, View, later_turn, state};
 use pvm_wire::{PvmError, Tid};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,6 +40,28 @@ pub(super) type Told = (Vec<Tid>, Result<i32, PvmError>);
 struct Member {
     tid: Tid,
     ours: bool,
+    /// Its daemon can read how many barriers it passes, and stop it.
+    has_ledger: bool,
+}
+
+/// What members have agreed on among themselves, which the keeper learns when the group changes.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Agreed {
+    /// Views of the present epoch say that members may.
+    is_open: bool,
+    /// The latest barrier that a member has passed in an epoch that is over, or about to be.
+    latest: Option<i32>,
+    closing: Option<Closing>,
+}
+
+/// An epoch has ended in which members agreed on barriers. There are no views until it is known what each of them has passed.
+#[derive(Debug, Serialize, Deserialize)]
+struct Closing {
+    epoch: i32,
+    /// Members that had a view.
+    pending: BTreeSet<Tid>,
+    /// Tasks that have asked for a view.
+    asked: BTreeSet<Tid>,
 }
 
 /// A group.
@@ -58,10 +79,13 @@ pub(super) struct Group {
     turn: i32,
     /// Members with a foreign library.
     foreign: usize,
+    /// Members with a ledger.
+    ledgers: usize,
     /// A barrier is under way by way of the keeper, so that all others have to take the same way.
     by_keeper: bool,
     /// The members that know the present epoch.
     holders: BTreeSet<Tid>,
+    agreed: Agreed,
     /// All members when they last met, and since which epoch.
     settlers: Vec<Settler>,
     settled: i32,
@@ -90,8 +114,10 @@ impl Group {
             epoch,
             turn: 0,
             foreign: 0,
+            ledgers: 0,
             by_keeper: false,
             holders: BTreeSet::new(),
+            agreed: Agreed::default(),
             settlers: Vec::new(),
             settled: epoch,
             meeting: Meeting::Missing,
@@ -176,7 +202,7 @@ impl Group {
     }
 
     fn put(&mut self, tid: Tid, instance: usize, ours: bool) {
-        self.slots[instance] = Some(Member { tid, ours });
+        self.slots[instance] = Some(Member { tid, ours, has_ledger: false });
         self.instances.insert(tid, instance);
         self.meeting = Meeting::Missing;
         self.foreign += usize::from(!ours);
@@ -189,6 +215,7 @@ impl Group {
         let Some(instance) = self.instances.remove(&tid) else { return Vec::new() };
         if let Some(member) = self.slots[instance].take() {
             self.foreign -= usize::from(!member.ours);
+            self.ledgers -= usize::from(member.has_ledger);
         }
         self.free.insert(instance);
         while self.slots.last().is_some_and(Option::is_none) {
@@ -196,6 +223,10 @@ impl Group {
             self.free.remove(&self.slots.len());
         }
         self.holders.remove(&tid);
+        if let Some(closing) = &mut self.agreed.closing {
+            closing.pending.remove(&tid);
+            closing.asked.remove(&tid);
+        }
         self.meeting = Meeting::Missing;
         if let Some(settler) = self.settlers.iter_mut().find(|settler| settler.tid == tid) {
             settler.lost = true;
@@ -367,23 +398,40 @@ impl Group {
             .ints(slots.chain(std::iter::repeat(-1)).take(room))
     }
 
-    /// The view for a member, who will be told when it changes.
-    pub fn view(&mut self, by: Tid) -> View {
+    /// The view for a task, which is told when it changes if it is a member. `None` if the task has to wait for it.
+    pub fn view(&mut self, by: Tid) -> Option<View> {
+        if let Some(closing) = &mut self.agreed.closing {
+            closing.asked.insert(by);
+            return None;
+        }
         if self.has(by) {
             self.holders.insert(by);
         }
+        let barriers = self.barriers_by_members();
+        self.agreed.is_open |= barriers;
         let members = self.slots.iter().enumerate();
         let members = members.filter_map(|(at, slot)| slot.map(|member| (at as i32, member.tid)));
-        View {
+        Some(View {
             members: members.collect(),
             epoch: self.epoch,
             turn: self.turn,
             ours: self.foreign == 0,
-            barriers: self.barriers_by_tree(),
+            barriers,
             settled: self.settled,
             settlers: self.settlers.clone(),
             arrived: self.arrived().to_vec(),
+        })
+    }
+
+    /// The member's daemon can read how many barriers it passes. Whether members may agree on barriers because of that.
+    pub fn note_ledger(&mut self, tid: Tid) -> bool {
+        let before = self.barriers_by_members();
+        let slot = self.instances.get(&tid).and_then(|&instance| self.slots[instance].as_mut());
+        if let Some(member) = slot.filter(|member| !member.has_ledger) {
+            member.has_ledger = true;
+            self.ledgers += 1;
         }
+        self.barriers_by_members() != before
     }
 
     /// Those who wait at a barrier for all others, if it is the first of all since a change.
@@ -396,16 +444,10 @@ impl Group {
     }
 
     /// Whether members may agree on barriers among themselves.
-    pub fn barriers_by_tree(&self) -> bool {
+    pub fn barriers_by_members(&self) -> bool {
         let undisturbed = self.foreign == 0 && !self.by_keeper && self.phase != Phase::Dead;
-        let is_worth_it = self.len() >= GROUP_TREE_FROM || self.len() > 1 && self.is_on_one_host();
-        undisturbed && self.meeting != Meeting::Missing && is_worth_it
-    }
-
-    /// Those on one host need nobody else once they have met.
-    fn is_on_one_host(&self) -> bool {
-        let ends = [self.instances.keys().next(), self.instances.keys().next_back()];
-        ends[0].map(|tid| tid.to_host()) == ends[1].map(|tid| tid.to_host())
+        let all_have = self.ledgers == self.len() && self.len() > 1;
+        undisturbed && self.meeting != Meeting::Missing && all_have
     }
 
     /// A barrier by way of the keeper begins or has ended.
@@ -413,23 +455,45 @@ impl Group {
         self.by_keeper = self.barrier.is_some();
     }
 
-    /// All members of an epoch have arrived at a barrier. It is true only if nothing has changed meanwhile.
-    pub fn claim(&mut self, epoch: i32, turn: i32) -> bool {
-        let valid = epoch == self.epoch && turn == self.turn && self.barriers_by_tree();
-        if valid {
-            // It would take more barriers than a machine lives to come round.
-            self.turn = self.turn.wrapping_add(1);
-        }
-        valid
-    }
-
-    /// What holders of views know is not so any more: those who have to be told.
-    pub fn change(&mut self, epoch: i32) -> Vec<Tid> {
-        self.epoch = epoch;
+    /// What holders of views know is not so any more: those who have to be told, and whether it is to be learned what they have passed.
+    pub fn change(&mut self, epoch: i32) -> (Vec<Tid>, bool) {
+        let before = std::mem::replace(&mut self.epoch, epoch);
         if self.meeting == Meeting::Fresh {
             (self.meeting, self.settled) = (Meeting::Known, epoch);
         }
-        std::mem::take(&mut self.holders).into_iter().collect()
+        let holders = std::mem::take(&mut self.holders);
+        let was_open = std::mem::take(&mut self.agreed.is_open);
+        if was_open {
+            let (pending, asked) = (holders.clone(), BTreeSet::new());
+            self.agreed.closing = Some(Closing { epoch: before, pending, asked });
+        } else if self.agreed.closing.is_none() {
+            self.agreed.latest = None;
+        }
+        (holders.into_iter().collect(), was_open)
+    }
+
+    /// A member passes no barrier any more in the views from before the last change; what it had passed.
+    pub fn note_passed(&mut self, tid: Tid, passed: Option<Passed>) {
+        let agreed = &mut self.agreed;
+        let epoch = match &mut agreed.closing {
+            Some(closing) => {
+                closing.pending.remove(&tid);
+                closing.epoch
+            }
+            None => self.epoch,
+        };
+        if let Some(Passed { turn, .. }) = passed.filter(|passed| passed.epoch == epoch) {
+            agreed.latest = Some(agreed.latest.map_or(turn, |latest| later_turn(latest, turn)));
+        }
+    }
+
+    /// Those who wait for a view, if it is known by now what all have passed, or nobody is left to say it.
+    pub fn finish_closing(&mut self) -> BTreeSet<Tid> {
+        let is_known = self.len() == 0 || self.agreed.closing.as_ref().is_some_and(|it| it.pending.is_empty());
+        let closing = if is_known { self.agreed.closing.take() } else { None };
+        let Some(closing) = closing else { return BTreeSet::new() };
+        self.turn = self.agreed.latest.take().unwrap_or(self.turn);
+        closing.asked
     }
 }
 

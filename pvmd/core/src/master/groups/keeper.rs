@@ -2,7 +2,7 @@
 
 use super::group::{Gathered, Group, Told};
 use pvm_wire::body::BodyWriter;
-use pvm_wire::group::{Request, tag};
+use pvm_wire::group::{Key, Notice, Passed, Request, tag};
 use pvm_wire::{PvmError, Tid};
 use serde::{Deserialize, Serialize};
 use std::collections::btree_map::Entry;
@@ -57,14 +57,8 @@ impl Keeper {
                 self.arrive(Gathered::Barrier, name, from, count, tag)
             }
             Request::Static(name, count) => self.arrive(Gathered::Freeze, name, from, count, tag),
-            Request::Claim(name, epoch, turn) => {
-                let valid = self.group_mut(name).map(|group| i32::from(group.claim(epoch, turn)));
-                vec![answer(from, tag, int(valid))]
-            }
-            Request::View(name) => {
-                let view = self.group_mut(name).map(|group| group.view(from).encode());
-                vec![answer(from, tag, view.unwrap_or_else(|error| int(Err(error))))]
-            }
+            Request::View(name, has_ledger) => self.view(name, from, has_ledger),
+            Request::Passed(key, passed) => self.note_passed(from, key, passed),
             Request::Other => Vec::new(),
             Request::Dump => {
                 self.dump();
@@ -170,15 +164,41 @@ impl Keeper {
         let told = group.lose(tid, died);
         group.note_way();
         self.members -= 1;
+        let asked = group.finish_closing();
         if group.len() == 0 {
             self.groups.remove(name);
             self.names -= name.len();
         }
         let mut answers = self.changed(name);
+        answers.extend(asked.into_iter().flat_map(|tid| self.view(name, tid, false)));
         for (kind, told) in told {
             answers.extend(self.tell(kind, name, told));
         }
         answers
+    }
+
+    fn view(&mut self, name: &OsStr, by: Tid, has_ledger: bool) -> Vec<Answer> {
+        let group = match self.group_mut(name) {
+            Ok(group) => group,
+            Err(error) => return vec![answer(by, tag::VIEW, int(Err(error)))],
+        };
+        let may_agree = has_ledger && group.note_ledger(by);
+        let mut answers = if may_agree { self.changed(name) } else { Vec::new() };
+        let view = self.groups.get_mut(name).and_then(|group| group.view(by));
+        answers.extend(view.map(|view| answer(by, tag::VIEW, view.encode())));
+        answers
+    }
+
+    /// A member, or its daemon in its place, says how many barriers it has passed in one of its groups.
+    fn note_passed(&mut self, by: Tid, key: Key, passed: Option<Passed>) -> Vec<Answer> {
+        let names = self.memberships.get(&by);
+        let Some(name) = names.and_then(|names| names.iter().find(|name| Key::of(name) == key)).cloned() else {
+            return Vec::new();
+        };
+        let Some(group) = self.groups.get_mut(&name) else { return Vec::new() };
+        group.note_passed(by, passed);
+        let asked = group.finish_closing();
+        asked.into_iter().flat_map(|tid| self.view(&name, tid, false)).collect()
     }
 
     fn arrive(&mut self, kind: Gathered, name: &OsStr, tid: Tid, count: i32, tag: i32) -> Vec<Answer> {
@@ -186,11 +206,11 @@ impl Keeper {
             Ok(group) => group,
             Err(error) => return vec![answer(tid, tag, int(Err(error)))],
         };
-        let before = group.barriers_by_tree();
+        let before = group.barriers_by_members();
         let arrived = group.arrive(kind, tid, count, tag == tag::BARRIERV);
         group.note_way();
         let of_all = !group.arrived().is_empty();
-        let changed = of_all || group.has_settled_anew() || group.barriers_by_tree() != before;
+        let changed = of_all || group.has_settled_anew() || group.barriers_by_members() != before;
         let mut answers = if changed { self.changed(name) } else { Vec::new() };
         match arrived {
             Ok(None) => {}
@@ -220,11 +240,15 @@ impl Keeper {
     fn changed(&mut self, name: &OsStr) -> Vec<Answer> {
         self.epoch = self.epoch.wrapping_add(1);
         let epoch = self.epoch;
-        let to = self.groups.get_mut(name).map(|group| group.change(epoch)).unwrap_or_default();
-        if to.is_empty() {
-            return Vec::new();
+        let Some(group) = self.groups.get_mut(name) else { return Vec::new() };
+        let (to, is_closing) = group.change(epoch);
+        let asked = group.finish_closing();
+        let mut answers: Vec<_> = asked.into_iter().flat_map(|tid| self.view(name, tid, false)).collect();
+        if !to.is_empty() {
+            let body = Notice { name, epoch, is_closing }.encode();
+            answers.push(Answer { to, tag: tag::CHANGED, body });
         }
-        vec![Answer { to, tag: tag::CHANGED, body: BodyWriter::new().str(name).int(epoch).finish() }]
+        answers
     }
 
     /// Questions that change nothing.

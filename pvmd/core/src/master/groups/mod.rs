@@ -3,6 +3,8 @@
 //! To tasks the keeper looks like the original's group server: it has a task id and is found in the mailbox. But it is
 //! no process that could die: it lives as long as the virtual machine.
 
+#[cfg(test)]
+mod agreement_tests;
 mod group;
 mod keeper;
 #[cfg(test)]

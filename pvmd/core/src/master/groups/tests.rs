@@ -1,7 +1,7 @@
 use super::keeper::{Answer, Keeper};
 use proptest::prelude::*;
 use pvm_wire::body::BodyReader;
-use pvm_wire::group::{Request, View, tag};
+use pvm_wire::group::{Key, Passed, Request, View, tag};
 use pvm_wire::{PvmError, Tid};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -56,9 +56,32 @@ fn met(keeper: &mut Keeper, tids: std::ops::Range<i32>) {
     assert_eq!(first(&last.last().expect("an answer").body), count);
 }
 
+/// The answers to a request for a view.
+fn ask_view(keeper: &mut Keeper, n: i32) -> Vec<Answer> {
+    ask(keeper, n, Request::View(g(), true))
+}
+
+fn read_view(answer: &Answer) -> View {
+    assert_eq!(answer.tag, tag::VIEW);
+    View::decode(&answer.body).expect("well-formed").expect("a view")
+}
+
 fn view(keeper: &mut Keeper, n: i32) -> View {
-    let answers = ask(keeper, n, Request::View(g()));
-    View::decode(&answers[0].body).expect("well-formed").expect("a view")
+    read_view(ask_view(keeper, n).last().expect("an answer"))
+}
+
+/// They have views, and meet, after which they may agree on barriers among themselves.
+fn agreeing(tids: std::ops::Range<i32>) -> Keeper {
+    let mut keeper = group_of(tids.clone());
+    tids.clone().for_each(|n| drop(view(&mut keeper, n)));
+    met(&mut keeper, tids);
+    keeper
+}
+
+/// The daemon of a member has delivered the notice of a change; how many barriers the member had passed in which epoch.
+fn passed(keeper: &mut Keeper, n: i32, passed: Option<(i32, i32)>) -> Vec<Answer> {
+    let group = Key::of(g());
+    ask(keeper, n, Request::Passed(group, passed.map(|(epoch, turn)| Passed { group, epoch, turn })))
 }
 
 #[test]
@@ -160,44 +183,97 @@ fn a_static_group_that_loses_a_member_is_dead() {
 
 #[test]
 fn whoever_has_a_view_is_told_once_that_it_is_old() {
-    let mut keeper = group_of(1..12);
-    met(&mut keeper, 1..12);
+    let mut keeper = agreeing(1..12);
     let old = view(&mut keeper, 4);
     assert!(old.ours && old.barriers && old.members.len() == 11);
     let answers = ask(&mut keeper, 20, Request::Join(g(), false));
     assert_eq!((&answers[0].to[..], answers[0].tag), (&[tid(4)][..], tag::CHANGED));
     assert_eq!(ask(&mut keeper, 21, Request::Join(g(), true)).len(), 1, "nobody has a view any more");
+    passed(&mut keeper, 4, None);
     let new = view(&mut keeper, 4);
     assert!(!new.ours && !new.barriers && new.epoch > old.epoch);
 }
 
 #[test]
-fn a_claim_is_true_once_and_only_for_what_is_now() {
-    let mut keeper = group_of(1..12);
-    met(&mut keeper, 1..12);
+fn there_is_no_view_until_it_is_known_what_all_have_passed() {
+    let mut keeper = agreeing(1..5);
     let now = view(&mut keeper, 1);
-    let claim = Request::Claim(g(), now.epoch, now.turn);
-    assert_eq!(number(&mut keeper, 1, claim), 1);
-    assert_eq!(number(&mut keeper, 1, claim), 0);
-    assert_eq!(view(&mut keeper, 2).turn, now.turn + 1);
-    keeper.task_gone(tid(5));
-    assert_eq!(number(&mut keeper, 1, Request::Claim(g(), now.epoch, now.turn + 1)), 0);
+    assert!(now.barriers && now.turn == 0);
+    for n in 2..5 {
+        assert_eq!(view(&mut keeper, n), now);
+    }
+    let told = keeper.task_gone(tid(4));
+    assert_eq!((&told[0].to[..], told[0].tag), (&[tid(1), tid(2), tid(3)][..], tag::CHANGED));
+    assert_eq!(ask_view(&mut keeper, 1), []);
+    assert_eq!(passed(&mut keeper, 1, Some((now.epoch, 7))), []);
+    assert_eq!(ask_view(&mut keeper, 9), [], "nor for one that is no member");
+    assert_eq!(passed(&mut keeper, 2, Some((now.epoch, 8))), []);
+    joined(&mut keeper, "g", 5..6);
+    let answers = passed(&mut keeper, 3, None);
+    assert_eq!(answers.iter().map(|answer| answer.to[0]).collect::<Vec<_>>(), [tid(1), tid(9)]);
+    let next = read_view(&answers[0]);
+    assert!(next.turn == 8 && !next.barriers && next.has(tid(5)) && next.epoch > now.epoch);
+    assert_eq!(view(&mut keeper, 3).turn, 8);
+}
+
+#[test]
+fn members_that_end_or_leave_are_not_waited_for_and_what_they_have_passed_counts() {
+    for dies in [false, true] {
+        let mut keeper = agreeing(1..4);
+        let now = [1, 2, 3].map(|n| view(&mut keeper, n))[0].clone();
+        // Each says so before it goes.
+        assert_eq!(passed(&mut keeper, 3, Some((now.epoch, 4))), []);
+        let told = if dies { keeper.task_gone(tid(3)) } else { ask(&mut keeper, 3, Request::Leave(g())) };
+        assert_eq!(&told[0].to[..], [tid(1), tid(2)]);
+        assert_eq!(passed(&mut keeper, 1, Some((now.epoch, 3))), []);
+        assert_eq!(ask_view(&mut keeper, 1), []);
+        let answers = keeper.task_gone(tid(2));
+        assert_eq!(read_view(&answers[0]).turn, 4);
+        keeper.task_gone(tid(1));
+        assert!(keeper.is_empty());
+    }
+}
+
+#[test]
+fn what_was_passed_in_older_epochs_or_other_groups_counts_for_nothing() {
+    let mut keeper = agreeing(1..3);
+    let now = [1, 2].map(|n| view(&mut keeper, n))[0].clone();
+    assert_eq!(passed(&mut keeper, 7, Some((now.epoch, 9))), [], "it is no member");
+    joined(&mut keeper, "g", 3..4);
+    let group = Key::of(OsStr::new("other"));
+    assert_eq!(ask(&mut keeper, 1, Request::Passed(group, None)), []);
+    assert_eq!(ask_view(&mut keeper, 1), [], "that was another group");
+    passed(&mut keeper, 1, Some((now.epoch - 1, 9)));
+    passed(&mut keeper, 2, Some((now.epoch + 1, 9)));
+    assert_eq!(view(&mut keeper, 2).turn, 0);
+}
+
+#[test]
+fn those_who_wait_for_a_view_of_a_group_that_vanishes_are_told() {
+    let mut keeper = agreeing(1..3);
+    (1..3).for_each(|n| drop(view(&mut keeper, n)));
+    joined(&mut keeper, "g", 3..4);
+    assert_eq!(ask_view(&mut keeper, 9), []);
+    keeper.task_gone(tid(1));
+    keeper.task_gone(tid(3));
+    let answers = keeper.task_gone(tid(2));
+    assert_eq!((&answers[0].to[..], first(&answers[0].body)), (&[tid(9)][..], PvmError::NoGroup.code()));
+    assert!(keeper.is_empty());
 }
 
 #[test]
 fn one_who_goes_by_the_keeper_takes_all_others_along() {
-    let mut keeper = group_of(1..12);
-    met(&mut keeper, 1..12);
-    let now = view(&mut keeper, 1);
+    let mut keeper = agreeing(1..12);
+    assert!(view(&mut keeper, 1).barriers);
     let answers = ask(&mut keeper, 2, Request::Barrier(g(), 11));
     assert_eq!((&answers[0].to[..], answers[0].tag), (&[tid(1)][..], tag::CHANGED));
+    passed(&mut keeper, 1, None);
     assert!(!view(&mut keeper, 1).barriers);
-    assert_eq!(number(&mut keeper, 1, Request::Claim(g(), now.epoch, now.turn)), 0);
     for n in [1, 3, 4, 5, 6, 7, 8, 9, 10] {
         assert_eq!(ask(&mut keeper, n, Request::Barrier(g(), 11)), []);
     }
     let answers = ask(&mut keeper, 11, Request::Barrier(g(), 11));
-    assert_eq!(answers[0].tag, tag::CHANGED, "trees are allowed again");
+    assert_eq!(answers[0].tag, tag::CHANGED, "they may agree again");
     assert_eq!((answers[1].to.len(), first(&answers[1].body)), (11, 11));
     assert!(view(&mut keeper, 1).barriers);
 }
@@ -238,17 +314,22 @@ fn those_who_met_last_stay_known_until_all_meet_again() {
 }
 
 #[test]
-fn few_meet_by_themselves_if_they_are_on_one_host() {
+fn members_agree_if_the_daemons_of_all_can_read_what_they_pass() {
     let mut keeper = group_of(1..3);
     assert!(!view(&mut keeper, 1).barriers, "they have not met");
     met(&mut keeper, 1..3);
-    assert!(view(&mut keeper, 1).barriers);
-    let elsewhere = 0x40000;
-    joined(&mut keeper, "g", elsewhere + 1..elsewhere + 2);
-    for n in [1, 2, elsewhere + 1] {
+    assert!(!view(&mut keeper, 1).barriers, "the other has not said so");
+    let answers = ask_view(&mut keeper, 2);
+    assert_eq!((&answers[0].to[..], answers[0].tag), (&[tid(1)][..], tag::CHANGED));
+    assert!(read_view(&answers[1]).barriers && view(&mut keeper, 1).barriers);
+    let elsewhere = 0x40000 + 1;
+    joined(&mut keeper, "g", elsewhere..elsewhere + 1);
+    (1..3).for_each(|n| drop(passed(&mut keeper, n, None)));
+    for n in [1, 2, elsewhere] {
         ask(&mut keeper, n, Request::Barrier(g(), 3));
     }
-    assert!(!view(&mut keeper, 1).barriers);
+    let answers = ask(&mut keeper, elsewhere, Request::View(g(), false));
+    assert!(!read_view(&answers[0]).barriers);
 }
 
 #[test]
