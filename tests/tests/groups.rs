@@ -18,11 +18,13 @@ fn members_that_live_pass_the_same_barriers_while_others_die_leave_and_lose_thei
         machine.console_with_hosts(4).quit();
         let table = programs.folder().join(format!("table-{seed}"));
         let arguments = [table.to_str().expect("UTF-8"), MEMBERS, BARRIERS, seed, "h4"];
-        let ended = machine.program(programs.path("lockstep"), &arguments).end_within(Duration::from_secs(120));
+        let ended =
+            machine.program(programs.path("lockstep"), &arguments).end_within(Duration::from_secs(120));
         ended.expect_success();
         assert!(ended.stdout.contains("deleted\n") && !ended.stdout.contains("failed"), "{ended:?}");
         // Of twelve three are killed, three leave, and a quarter of the others was on the deleted host.
-        let count: Option<u32> = ended.stdout.lines().last().and_then(|line| line.strip_suffix(" passed all")?.parse().ok());
+        let count: Option<u32> =
+            ended.stdout.lines().last().and_then(|line| line.strip_suffix(" passed all")?.parse().ok());
         assert!(count.is_some_and(|count| (3..=6).contains(&count)), "{ended:?}");
         machine.finish();
     }

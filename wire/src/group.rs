@@ -428,7 +428,10 @@ mod tests {
     fn numbers_of_barriers_come_round() {
         let last = (TURNS - 1).cast_signed();
         assert_eq!((next_turn(0), next_turn(last)), (1, 0));
-        assert_eq!((later_turn(3, 4), later_turn(4, 3), later_turn(0, last), later_turn(last, 0)), (4, 4, 0, 0));
+        assert_eq!(
+            (later_turn(3, 4), later_turn(4, 3), later_turn(0, last), later_turn(last, 0)),
+            (4, 4, 0, 0)
+        );
     }
 
     #[test]

@@ -158,31 +158,34 @@ fn a_join_is_answered_when_those_who_know_the_group_know_of_it() {
 /// The daemon closes a member's ledger before it hands the notice over, and the next views follow what the ledgers say.
 #[test]
 fn views_wait_for_what_the_ledgers_of_members_say() {
-    let g = OsStr::new("g");
+    let name = OsStr::new("g");
     let (mut r, first, _) = Recorder::with_task();
     let (second, _) = r.enrol(101, 0);
-    for request in [Request::Join(g, true), Request::View(g, true), Request::Barrier(g, 2)] {
-        [first, second].into_iter().for_each(|conn| ask(&mut r, conn, request));
+    for request in [Request::Join(name, true), Request::View(name, true), Request::Barrier(name, 2)] {
+        for conn in [first, second] {
+            ask(&mut r, conn, request);
+        }
     }
     r.drop_actions();
     let epochs = [first, second].map(|conn| {
-        ask(&mut r, conn, Request::View(g, true));
+        ask(&mut r, conn, Request::View(name, true));
         let (_, body) = told_by_keeper(&mut r, conn);
         let view = View::decode(&body).expect("well-formed").expect("a view");
         assert!(view.barriers);
         view.epoch
     });
     let (third, _) = r.enrol(102, 0);
-    ask(&mut r, third, Request::Join(g, true));
-    let group = Key::of(g);
+    ask(&mut r, third, Request::Join(name, true));
+    let group = Key::of(name);
     for conn in [first, second] {
-        let closes = r.action();
-        let epoch = epochs[0] + 1;
-        assert!(matches!(closes, Action::CloseLedger { conn: c, group: k, epoch: e } if (c, k, e) == (conn, group, epoch)));
+        let Action::CloseLedger { conn: whose, group: which, epoch } = r.action() else {
+            panic!("not closed")
+        };
+        assert_eq!((whose, which, epoch), (conn, group, epochs[0] + 1));
         assert_eq!(told_by_keeper(&mut r, conn).0, tag::CHANGED);
     }
     r.drop_actions();
-    ask(&mut r, first, Request::View(g, true));
+    ask(&mut r, first, Request::View(name, true));
     r.nothing_else();
     r.feed(Event::BarriersPassed { conn: second, group, passed: None });
     r.nothing_else();

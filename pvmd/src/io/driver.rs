@@ -21,6 +21,7 @@ use crate::io::tls::Authority;
 use bytes::Bytes;
 use pvm_wire::certificate::CertificateRequest;
 use pvm_wire::daemon::RequestId;
+use pvm_wire::group::Key;
 use pvm_wire::{FragmentHeader, HostIndex, PvmError};
 use pvmd_core::Core;
 use pvmd_core::event::{Action, Attachment, ConnId, Event, Found, Now};
@@ -411,6 +412,11 @@ impl Running {
         None
     }
 
+    fn close_ledger(&self, conn: ConnId, group: Key, epoch: i32) -> Option<Event> {
+        let passed = self.tasks.get(&conn)?.close_ledger(group, epoch);
+        Some(Event::BarriersPassed { conn, group, passed })
+    }
+
     fn lend_to(&self, conn: ConnId) {
         if let Some(task) = self.tasks.get(&conn) {
             task.lend(self.driver.loan_pool.clone());
@@ -425,10 +431,7 @@ impl Running {
             Action::LendTo { conn } => self.lend_to(conn),
             Action::ShowTurn { turn } => driver.page.show(turn),
             Action::CountGroupChange => driver.page.count_group_change(),
-            Action::CloseLedger { conn, group, epoch } => {
-                let passed = self.tasks.get(&conn)?.close_ledger(group, epoch);
-                return Some(Event::BarriersPassed { conn, group, passed });
-            }
+            Action::CloseLedger { conn, group, epoch } => return self.close_ledger(conn, group, epoch),
             Action::PauseReading { conn } => self.pause(conn, true),
             Action::ResumeReading { conn } => self.pause(conn, false),
             Action::Enrolled { conn } => {

@@ -113,7 +113,9 @@ impl<P: Port> Client<'_, P> {
     fn lead(&mut self, place: &Place<'_>, memory: Option<&Arc<Mapping>>) -> Result<Option<[i32; 2]>> {
         let mut can_all_reach = memory.is_some();
         for member in place.tree.members_here(place.rank) {
-            let Some([can_reach, _]) = self.receive_step(place, member, tag::ARRIVED)? else { return Ok(None) };
+            let Some([can_reach, _]) = self.receive_step(place, member, tag::ARRIVED)? else {
+                return Ok(None);
+            };
             can_all_reach &= can_reach != 0;
         }
         for (next, previous) in place.tree.rounds(place.rank) {

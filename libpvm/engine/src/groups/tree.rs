@@ -75,7 +75,8 @@ impl Tree {
     /// The rounds in which leaders hear of all others: to which leader this one sends in each, and from which it receives.
     pub fn rounds(&self, leader: usize) -> impl Iterator<Item = (usize, usize)> {
         let (own, count) = (self.rank_of.get(leader).copied().unwrap_or(0), self.leaders.len());
-        let distances = (0..usize::BITS).map(|round| 1 << round).take_while(move |&distance| distance < count);
+        let distances =
+            (0..usize::BITS).map(|round| 1 << round).take_while(move |&distance| distance < count);
         distances.map(move |distance| {
             let (next, previous) = ((own + distance) % count, (own + count - distance) % count);
             (self.leaders[next], self.leaders[previous])

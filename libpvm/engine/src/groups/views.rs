@@ -14,8 +14,7 @@ use std::sync::Arc;
 pub fn outdates(message: &Message, server: Tid, name: &OsStr, view: &View) -> bool {
     let is_notice = message.src == server && message.header.tag == tag::CHANGED;
     is_notice
-        && Notice::decode(&message.body)
-            .is_ok_and(|notice| notice.name == name && notice.epoch > view.epoch)
+        && Notice::decode(&message.body).is_ok_and(|notice| notice.name == name && notice.epoch > view.epoch)
 }
 
 impl<P: Port> Client<'_, P> {

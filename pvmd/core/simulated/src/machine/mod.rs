@@ -11,6 +11,7 @@ use crate::process::{ProcId, Process, Role};
 use pvm_wire::calls::Call;
 use pvm_wire::calls::enrolment::{Admission, Enrol, EnrolReply};
 use pvm_wire::certificate::Certified;
+use pvm_wire::group::Key;
 use pvm_wire::{HostIndex, Message, Tid};
 use pvmd_core::event::{Action, ConnId, Event, Found, Program};
 use pvmd_core::hostfile::{Hostfile, Via};
@@ -526,6 +527,11 @@ impl<T: Tasks> Machine<T> {
         }
     }
 
+    /// No task here passes barriers by itself.
+    fn close_ledger(&mut self, host: HostIndex, conn: ConnId, group: Key) {
+        self.later(1..2, Happening::Event(host, Event::BarriersPassed { conn, group, passed: None }));
+    }
+
     fn act(&mut self, host: HostIndex, action: Action) {
         match action {
             Action::Send { conn, header, data, .. } => self.write_to_task(host, conn, header, data),
@@ -588,9 +594,7 @@ impl<T: Tasks> Machine<T> {
                 self.later(1..1000, Happening::Event(host, event));
             }
             Action::Exit { .. } => self.exit(host),
-            Action::CloseLedger { conn, group, .. } => {
-                self.later(1..2, Happening::Event(host, Event::BarriersPassed { conn, group, passed: None }));
-            }
+            Action::CloseLedger { conn, group, .. } => self.close_ledger(host, conn, group),
             Action::Dispatch { pid, runs } => self.hold(pid, !runs),
             Action::HoldTasks { spared, .. } => self.yield_to_owner(host, Some(&spared)),
             Action::LetTasksGo => self.yield_to_owner(host, None),

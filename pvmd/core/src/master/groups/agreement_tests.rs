@@ -158,7 +158,9 @@ impl World {
 
     /// The daemon closes the ledger before it hands a notice over, and answers for the task.
     fn deliver(&mut self, to: Tid, tag: i32, body: Vec<u8>) {
-        let Some(member) = self.members.get_mut(&to).filter(|member| member.stage != Stage::Gone) else { return };
+        let Some(member) = self.members.get_mut(&to).filter(|member| member.stage != Stage::Gone) else {
+            return;
+        };
         let closes = if tag == tag::CHANGED { Notice::decode(&body).ok() } else { None };
         let closes = closes.filter(|notice| notice.is_closing).map(|notice| notice.epoch);
         let passed = closes.map(|epoch| {
@@ -188,20 +190,23 @@ impl World {
             }
             return self.passes(own);
         }
-        self.seek_view(own)
+        self.seek_view(own);
+        Ok(())
     }
 
     /// Looks for a view that is up to date.
-    fn seek_view(&mut self, own: Tid) -> Result<(), TestCaseError> {
-        let Some(member) = self.members.get_mut(&own) else { return Ok(()) };
+    fn seek_view(&mut self, own: Tid) {
+        let Some(member) = self.members.get_mut(&own) else { return };
         (member.view, member.stage) = (None, Stage::View);
         self.ask(own, Request::View(g(), true));
-        Ok(())
     }
 
     fn arrive(&mut self, own: Tid) -> Result<(), TestCaseError> {
         let Some(member) = self.members.get_mut(&own) else { return Ok(()) };
-        let Some(view) = &member.view else { return self.seek_view(own) };
+        let Some(view) = &member.view else {
+            self.seek_view(own);
+            return Ok(());
+        };
         if member.waiting_for.is_some_and(|turn| view.turn != turn) {
             return self.passes(own);
         }
@@ -220,7 +225,12 @@ impl World {
         member.passed += 1;
         let number = member.passed;
         for other in self.members.values().filter(|other| other.stage != Stage::Gone) {
-            prop_assert!(other.arrived >= number, "{own} passes {number}, {} is at {}", other.tid, other.arrived);
+            prop_assert!(
+                other.arrived >= number,
+                "{own} passes {number}, {} is at {}",
+                other.tid,
+                other.arrived
+            );
         }
         Ok(())
     }
@@ -229,20 +239,19 @@ impl World {
     fn act(&mut self, own: Tid) -> Result<bool, TestCaseError> {
         let Some(member) = self.members.get_mut(&own) else { return Ok(false) };
         match member.stage.clone() {
-            Stage::Gone => return Ok(false),
             Stage::Outside if member.arrived < BARRIERS => {
                 member.arrived += 1;
                 self.take_notices(own);
                 self.arrive(own)?;
             }
-            Stage::Outside => return Ok(false),
+            Stage::Outside | Stage::Gone => return Ok(false),
             Stage::Round(round) => return self.wait_for_step(own, round),
             Stage::View => {
                 let Some((tag, body)) = member.from_keeper.pop_front() else { return Ok(false) };
                 if tag == tag::VIEW {
                     let view = View::decode(&body).expect("well-formed").expect("a view");
                     if view.barriers && !member.ledger.open(&view) {
-                        self.seek_view(own)?;
+                        self.seek_view(own);
                         return Ok(true);
                     }
                     member.view = Some(view);
@@ -253,7 +262,10 @@ impl World {
             Stage::Keeper => {
                 let Some((tag, body)) = member.from_keeper.pop_front() else { return Ok(false) };
                 if tag == tag::BARRIER {
-                    prop_assert!(BodyReader::new(&body).int().is_ok_and(|count| count > 0), "{own}: {body:?}");
+                    prop_assert!(
+                        BodyReader::new(&body).int().is_ok_and(|count| count > 0),
+                        "{own}: {body:?}"
+                    );
                     self.passes(own)?;
                 } else {
                     Self::heed(self.members.get_mut(&own), &body);
@@ -293,7 +305,7 @@ impl World {
         let Some((_, body)) = member.from_keeper.pop_front() else { return Ok(false) };
         Self::heed(Some(member), &body);
         if member.view.is_none() {
-            self.seek_view(own)?;
+            self.seek_view(own);
         }
         Ok(true)
     }

@@ -489,7 +489,8 @@ impl Group {
 
     /// Those who wait for a view, if it is known by now what all have passed, or nobody is left to say it.
     pub fn finish_closing(&mut self) -> BTreeSet<Tid> {
-        let is_known = self.len() == 0 || self.agreed.closing.as_ref().is_some_and(|it| it.pending.is_empty());
+        let is_known =
+            self.len() == 0 || self.agreed.closing.as_ref().is_some_and(|it| it.pending.is_empty());
         let closing = if is_known { self.agreed.closing.take() } else { None };
         let Some(closing) = closing else { return BTreeSet::new() };
         self.turn = self.agreed.latest.take().unwrap_or(self.turn);

@@ -192,7 +192,8 @@ impl Keeper {
     /// A member, or its daemon in its place, says how many barriers it has passed in one of its groups.
     fn note_passed(&mut self, by: Tid, key: Key, passed: Option<Passed>) -> Vec<Answer> {
         let names = self.memberships.get(&by);
-        let Some(name) = names.and_then(|names| names.iter().find(|name| Key::of(name) == key)).cloned() else {
+        let Some(name) = names.and_then(|names| names.iter().find(|name| Key::of(name) == key)).cloned()
+        else {
             return Vec::new();
         };
         let Some(group) = self.groups.get_mut(&name) else { return Vec::new() };
