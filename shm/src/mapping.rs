@@ -5,6 +5,7 @@
 //! trusted. The one exception is [`Body`]. A descriptor that was inherited, and so has no owner, is looked at here, too, and
 //! a socket is asked for what it has not delivered.
 
+use crate::bell::BELL_SIZE;
 use crate::lineage;
 use crate::loan::{Loan, Offset};
 use crate::memory::{HEAD, IN_LINE, LINE, Memory, write_cut};
@@ -43,16 +44,21 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// Maps a segment. Its size must be sealed: access to a mapping that has shrunk kills the process.
     pub fn new(segment: BorrowedFd<'_>) -> Result<Self> {
-        Self::map(segment, ProtFlags::READ | ProtFlags::WRITE)
+        Self::map(segment, ProtFlags::READ | ProtFlags::WRITE, u64::MAX)
+    }
+
+    /// Maps the beginning of a segment, where its owner has what is for its daemon.
+    pub fn of_head(segment: BorrowedFd<'_>) -> Result<Self> {
+        Self::map(segment, ProtFlags::READ | ProtFlags::WRITE, BELL_SIZE)
     }
 
     /// Maps a segment to which this process must not write: the system would end it.
     pub(crate) fn for_reading(segment: BorrowedFd<'_>) -> Result<Self> {
-        Self::map(segment, ProtFlags::READ)
+        Self::map(segment, ProtFlags::READ, u64::MAX)
     }
 
-    fn map(segment: BorrowedFd<'_>, access: ProtFlags) -> Result<Self> {
-        let size = u64::try_from(fstat(segment)?.st_size).map_err(|_| Errno::INVAL)?;
+    fn map(segment: BorrowedFd<'_>, access: ProtFlags, most: u64) -> Result<Self> {
+        let size = u64::try_from(fstat(segment)?.st_size).map_err(|_| Errno::INVAL)?.min(most);
         let sealed = fcntl_get_seals(segment)?.contains(SealFlags::SHRINK);
         let length = usize::try_from(size).map_err(|_| Errno::NOMEM)?;
         if !sealed || size == 0 || size > SIZE_MAX {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 const HOSTS: &str = "* via=local\nh1\nh2\nh3\nh4\n";
 const MEMBERS: &str = "12";
-const BARRIERS: &str = "4000";
+const BARRIERS: &str = "2000";
 
 #[test]
 fn members_that_live_pass_the_same_barriers_while_others_die_leave_and_lose_their_host() {

@@ -89,6 +89,8 @@ pub(crate) struct Arrival {
     pub has_all: bool,
     /// What concerns its subscriptions and has come since it lives here: its old host may have told it of some of them until then.
     pub since: Vec<Since>,
+    /// What wants it to move on, and where to.
+    pub asked: Vec<(PeerTo, Option<HostIndex>)>,
 }
 
 /// What waits until a task's subscriptions are known on its new host.
@@ -218,6 +220,7 @@ impl Arrival {
             kept: Vec::new(),
             has_all: false,
             since: Vec::new(),
+            asked: Vec::new(),
         }
     }
 

@@ -1,14 +1,14 @@
 //! The core and tasks of one host that share memory.
 
 use pvm_wire::body::BodyReader;
-use pvm_wire::calls::moves::Arrive;
 use pvm_wire::calls::sharing::{Known, Meet, Share};
 use pvm_wire::codes::{CONTEXT_TC, Tc, Tcx};
-use pvm_wire::daemon::{Attempt, DaemonMsg, FromMaster, MoveMsg, PeerRequest, RequestId};
+use pvm_wire::daemon::{DaemonMsg, MoveMsg};
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::{MessageHeader, Tid};
 use pvmd_core::event::{Action, Attachment, ConnId, Event};
-use pvmd_simulated::recorder::{Recorder, here, host};
+use pvmd_simulated::newcomer::Newcomer;
+use pvmd_simulated::recorder::{Recorder, host};
 
 /// The next action tells one task of another: to which connection, of whom, with whose descriptors.
 fn told(r: &mut Recorder) -> (ConnId, Tid, ConnId) {
@@ -60,42 +60,12 @@ fn who_shares_late_is_met_then() {
     r.nothing_else();
 }
 
-/// A task of host 3 has moved to this one, host 2, and the old host may still have something for it.
-struct Newcomer {
-    attempt: Attempt,
-    conn: ConnId,
-}
-
-impl Newcomer {
-    fn arrive(r: &mut Recorder) -> Self {
-        let attempt = Attempt { tid: host(3).task(1), from: host(3), number: 1 };
-        let say = |r: &mut Recorder, what| {
-            r.hear(host(3), DaemonMsg::Move(attempt, what));
-        };
-        r.feed(Event::PeerLinked { host: host(3) });
-        let what = PeerRequest::Succeed { attempt, parent: 0, spawn: Box::new(here(1)) };
-        r.hear(host(3), DaemonMsg::Request { id: RequestId(1), what });
-        let cookie = r.starts()[0];
-        r.started(cookie, 300);
-        assert!(matches!(r.told(), DaemonMsg::Reply { .. }));
-        let (conn, _) = r.enrol(300, cookie.0);
-        say(r, MoveMsg::Hold { to: host(2) });
-        say(r, MoveMsg::Frozen { luggage: Box::default(), hosts: vec![host(2)] });
-        r.ask(conn, &Arrive {});
-        r.order(FromMaster::Moved { attempt, to: host(2) });
-        while r.pending() {
-            r.action();
-        }
-        Self { attempt, conn }
-    }
-}
-
 #[test]
 fn a_newcomer_is_met_when_it_has_all_that_was_kept_for_it() {
     let mut r = Recorder::slave();
     let (first, one) = r.enrol(100, 0);
     r.ask(first, &Share {});
-    let newcomer = Newcomer::arrive(&mut r);
+    let newcomer = Newcomer::of(&mut r);
     let tid = newcomer.attempt.tid;
     r.ask(newcomer.conn, &Share {});
     r.ask(first, &Meet { other: tid });

@@ -136,25 +136,27 @@ impl TaskHandle {
 
     /// Lets the task lend what it sends from the memory that it shares; `false` if that cannot be read.
     pub fn borrow(&self) -> bool {
-        let Some(memory) = self.memory() else { return false };
+        let Some(segment) = self.shared.as_ref().and_then(|shared| shared.first()) else { return false };
+        let Ok(memory) = Mapping::new(segment.as_fd()) else { return false };
         self.reading.send_modify(|reading| reading.memory = Some(Arc::new(memory)));
         true
     }
 
     /// Lets the task pass no more barriers in views of this group from before this epoch; how many it has passed.
     pub fn close_ledger(&self, group: Key, epoch: i32) -> Option<Passed> {
-        ledger::close(&self.memory()?, group, epoch)
+        ledger::close(&self.head()?, group, epoch)
     }
 
     /// How many barriers the task has passed in each of its groups.
     pub fn passed(&self) -> Vec<Passed> {
-        let memory = self.memory();
-        memory.iter().flat_map(ledger::all).map(|(passed, _)| passed).collect()
+        let head = self.head();
+        head.iter().flat_map(ledger::all).map(|(passed, _)| passed).collect()
     }
 
-    /// What it shares, if it can be mapped.
-    fn memory(&self) -> Option<Mapping> {
-        Mapping::new(self.shared.as_ref()?.first()?.as_fd()).ok()
+    /// The beginning of what it shares.
+    fn head(&self) -> Option<Mapping> {
+        let mapped = Mapping::of_head(self.shared.as_ref()?.first()?.as_fd());
+        mapped.inspect_err(|error| warn!(conn = self.conn.0, %error, "a task's barriers cannot be read")).ok()
     }
 
     /// Lends it long bodies from now on.

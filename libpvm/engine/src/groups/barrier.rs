@@ -69,7 +69,10 @@ impl<P: Port> Client<'_, P> {
             let own = self.own()?;
             let rank = view.members.iter().position(|&(_, tid)| tid == own).ok_or(PvmError::NotInGroup)?;
             let tree = Tree::new(view.members.iter().map(|&(_, tid)| tid), 0);
-            if self.synchronize(&Place { name, view: &view, rank, tree })? {
+            let has_passed = self.synchronize(&Place { name, view: &view, rank, tree })?;
+            // The only one again: it is changed in its place.
+            drop(view);
+            if has_passed {
                 if let Some(view) = self.groups.views.get_mut(name) {
                     let view = Arc::make_mut(view);
                     view.turn = next_turn(view.turn);

@@ -6,6 +6,7 @@
 pub mod daemon;
 pub mod machine;
 pub mod network;
+pub mod newcomer;
 pub mod process;
 mod random;
 pub mod recorder;

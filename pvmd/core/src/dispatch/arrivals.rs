@@ -182,5 +182,8 @@ impl Core {
             let (luggage, _) = arrival.frozen.unwrap_or_default();
             self.subscribe_again(attempt.tid, &luggage, arrival.since);
         }
+        for (asker, to) in arrival.asked {
+            self.on_move_wanted(asker, attempt.tid, to);
+        }
     }
 }

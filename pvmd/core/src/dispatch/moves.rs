@@ -52,6 +52,9 @@ impl Core {
         if to == Some(self.config.index) && self.is_here(tid) {
             return self.answer(asker, PeerReply::Moved { result: Ok(self.config.index) });
         }
+        if let Some(arrival) = self.moves.unsettled(tid) {
+            return arrival.asked.push((asker, to));
+        }
         if let Err(refusal) = self.begin_move(tid, to, Some(asker)) {
             self.answer(asker, PeerReply::Moved { result: Err(refusal) });
         }
