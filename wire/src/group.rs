@@ -3,7 +3,7 @@
 //! The requests are those of PVM 3.4's group server, so that its library can talk to this system's keeper and this
 //! system's library to the original server. Beyond them stand [`Request::View`], which only this system's library sends, and
 //! [`Request::Passed`], which it and this system's daemons send, both only to this system's keeper: by them members agree on barriers
-//! among themselves, and on what a change of the group finds.
+//! among themselves, also when the group changes.
 
 use crate::body::{BodyError, BodyReader, BodyWriter};
 use crate::tid::{HostIndex, LOCAL_MAX, Tid};

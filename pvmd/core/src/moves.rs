@@ -89,7 +89,7 @@ pub(crate) struct Arrival {
     pub has_all: bool,
     /// What concerns its subscriptions and has come since it lives here: its old host may have told it of some of them until then.
     pub since: Vec<Since>,
-    /// What wants it to move on, and where to.
+    /// Requests to move it on, and the hosts they name.
     pub asked: Vec<(PeerTo, Option<HostIndex>)>,
 }
 

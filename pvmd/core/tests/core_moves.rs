@@ -1,6 +1,5 @@
 //! The core and tasks that move.
 
-use pvm_wire::PvmError;
 use pvm_wire::daemon::{DaemonMsg, MoveMsg, PeerReply, PeerRequest, RequestId};
 use pvmd_simulated::newcomer::Newcomer;
 use pvmd_simulated::recorder::{Recorder, host};
@@ -17,7 +16,8 @@ fn a_task_that_has_just_come_moves_on_when_its_old_host_has_sent_all() {
     r.hear(host(3), wanted(8, Some(host(3))));
     r.nothing_else();
     r.hear(host(3), DaemonMsg::Move(newcomer.attempt, MoveMsg::KeptAll { luggage: None }));
-    // It was started by hand, and so cannot move: what asked is told so.
-    let DaemonMsg::Reply { id, what: PeerReply::Moved { result } } = r.told() else { panic!("no answer") };
-    assert_eq!((id, result.map_err(|(error, _)| error)), (RequestId(8), Err(PvmError::NotImpl)));
+    let DaemonMsg::Request { what: PeerRequest::Succeed { attempt, .. }, .. } = r.told() else {
+        panic!("it does not move on")
+    };
+    assert_eq!((attempt.tid, attempt.from), (tid, host(2)));
 }

@@ -1,5 +1,6 @@
-//! Members that agree on barriers among themselves while others leave, die and visit: the keeper itself, and members and daemons as in the
-//! library and the driver, with messages that take any time. All that live pass the same barriers, and none before all have arrived.
+//! Members that agree on barriers among themselves while others die, and while a visitor joins and leaves. The keeper is the real one; members
+//! and daemons are models of the library and the driver. Messages take any time. All members that live pass the same barriers, and no
+//! member passes a barrier before all have arrived there.
 
 use super::keeper::{Answer, Keeper};
 use proptest::prelude::*;
@@ -53,7 +54,7 @@ impl Ledger {
 enum Stage {
     Outside,
     View,
-    /// The message of this round, from the member so many places before.
+    /// A message of this round, from the member `2^round` places before.
     Round(u32),
     Keeper,
     Gone,
@@ -86,7 +87,7 @@ enum Packet {
 struct World {
     keeper: Keeper,
     members: BTreeMap<Tid, Member>,
-    /// Whatever goes between two of them keeps its order: to the keeper and from it by one tid, else from one to the other.
+    /// Messages by sender and receiver: those of one pair keep their order.
     ways: BTreeMap<(Tid, Tid), VecDeque<Packet>>,
     random: u64,
 }
@@ -134,7 +135,7 @@ impl World {
         }
     }
 
-    /// One message comes to where it goes.
+    /// The next message between these two arrives.
     fn carry(&mut self, way: (Tid, Tid)) {
         let Some(packet) = self.ways.get_mut(&way).and_then(VecDeque::pop_front) else { return };
         self.ways.retain(|_, way| !way.is_empty());
@@ -324,13 +325,13 @@ impl World {
         self.put(own, KEEPER, Packet::End);
     }
 
-    /// A task that meets nobody joins or leaves.
+    /// A task that calls no barrier joins or leaves.
     fn visit(&mut self, visitor: Tid, joins: bool) {
         let request = if joins { Request::Join(g(), true) } else { Request::Leave(g()) };
         self.ask(visitor, request);
     }
 
-    /// Whatever can happen happens, until nothing can.
+    /// Carries messages and lets members act, in random order, until nothing is left to do.
     fn settle(&mut self) -> Result<(), TestCaseError> {
         loop {
             let ways: Vec<(Tid, Tid)> = self.ways.keys().copied().collect();
@@ -350,7 +351,7 @@ impl World {
         }
     }
 
-    /// The same, for some steps.
+    /// The same, for a number of steps.
     fn go_on(&mut self, steps: usize) -> Result<(), TestCaseError> {
         for _ in 0..steps {
             let ways: Vec<(Tid, Tid)> = self.ways.keys().copied().collect();

@@ -423,7 +423,7 @@ impl Group {
         })
     }
 
-    /// The member's daemon can read how many barriers it passes. Whether members may agree on barriers because of that.
+    /// The member's daemon can read how many barriers it passes. Returns whether members may agree on barriers from now on.
     pub fn note_ledger(&mut self, tid: Tid) -> bool {
         let before = self.barriers_by_members();
         let slot = self.instances.get(&tid).and_then(|&instance| self.slots[instance].as_mut());
@@ -455,7 +455,8 @@ impl Group {
         self.by_keeper = self.barrier.is_some();
     }
 
-    /// What holders of views know is not so any more: those who have to be told, and whether it is to be learned what they have passed.
+    /// The group has changed: the members to notify, as their views are out of date, and whether the keeper has to learn what they have
+    /// passed.
     pub fn change(&mut self, epoch: i32) -> (Vec<Tid>, bool) {
         let before = std::mem::replace(&mut self.epoch, epoch);
         if self.meeting == Meeting::Fresh {
@@ -487,7 +488,7 @@ impl Group {
         }
     }
 
-    /// Those who wait for a view, if it is known by now what all have passed, or nobody is left to say it.
+    /// The tasks that wait for a view, once it is known what all members that live have passed.
     pub fn finish_closing(&mut self) -> BTreeSet<Tid> {
         let is_known =
             self.len() == 0 || self.agreed.closing.as_ref().is_some_and(|it| it.pending.is_empty());
