@@ -1,4 +1,4 @@
-/* Members of a group on several hosts pass barriers while others are killed, leave, visit the group, and lose their host. No member passes a
+/* Members of a group on several hosts pass barriers while others are killed, leave, or lose their host, and the parent joins and leaves. No member passes a
  * barrier before all others have arrived there, and all that live pass all. The arguments: a file, which becomes the members' table; the
  * number of members; the number of barriers; a seed; a host to delete. */
 #include <fcntl.h>
