@@ -6,7 +6,7 @@ use super::state::{Failure, Frame, Outcome, Reporting, State, try_fast};
 use super::wait::wait_for_input;
 use super::{errors, handlers, send};
 use pvm_engine::groups::{Client, Elements, Look, Notices, Operand, Part, Passage, Port, Until, header};
-use pvm_engine::{Engine, Payload, Search, Wait};
+use pvm_engine::{Engine, Payload, Wait};
 use pvm_engine::{Error, Result as CallResult};
 use pvm_shm::Mapping;
 use pvm_wire::calls::{Answer, Call};
@@ -128,17 +128,25 @@ impl Port for Program {
 }
 
 impl Program {
-    /// Waits for a message between members. Others go into their queue, or to their handlers.
+    /// Waits for a message between members. Others that come before it go into their queue, or to their handlers. What may have come
+    /// after it is left to later calls: asking the system for it would delay this one.
     fn wait_for(
         &mut self,
         until: Until,
         wanted: &mut dyn FnMut(&Message) -> bool,
     ) -> Result<Option<Message>, Failure> {
+        let mut shown = 0;
         loop {
             let state = self.state()?;
             state.may_wait()?;
-            while state.see_next(&mut Search::default(), until != Until::Now)? {}
-            let found = state.engine()?.take_of_members(wanted);
+            let found = loop {
+                let before = shown;
+                let has_seen = state.see_next_or_member(until != Until::Now, shown)?;
+                let found = state.engine()?.take_of_members(&mut shown, wanted);
+                if found.is_some() || !has_seen && shown == before {
+                    break found;
+                }
+            };
             if state.handlers.are_due() {
                 self.let_go();
                 handlers::run_due();

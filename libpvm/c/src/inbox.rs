@@ -3,7 +3,7 @@
 
 use super::buffers::local_message;
 use super::state::{Failure, Outcome, State};
-use pvm_engine::Search;
+use pvm_engine::{Arrived, Engine, Result as EngineResult, Search};
 use pvm_wire::{PvmError, Tid};
 use std::ffi::c_int;
 
@@ -12,9 +12,23 @@ impl State {
     /// to the wait to find messages at the descriptors.
     #[inline]
     pub fn see_next(&mut self, search: &mut Search, will_wait: bool) -> Result<bool, Failure> {
+        self.see_with(search, |engine| engine.see_next(will_wait))
+    }
+
+    /// As [`Self::see_next`], but does not read on for the program once there is a message between members behind the number `shown`.
+    pub fn see_next_or_member(&mut self, will_wait: bool, shown: u64) -> Result<bool, Failure> {
+        self.see_with(&mut Search::default(), |engine| engine.see_next_or_member(will_wait, shown))
+    }
+
+    #[inline(always)]
+    fn see_with(
+        &mut self,
+        search: &mut Search,
+        see: impl FnOnce(&mut Engine) -> EngineResult<Option<&Arrived>>,
+    ) -> Result<bool, Failure> {
         self.engine()?;
         let Some(engine) = &mut self.engine else { return Ok(false) };
-        let Some(arrived) = engine.see_next(will_wait)? else { return Ok(false) };
+        let Some(arrived) = see(engine)? else { return Ok(false) };
         if let Some(handler) = self.handlers.find(&arrived.message) {
             let number = arrived.number();
             let id = self.take(number)?;

@@ -158,6 +158,12 @@ impl Inbox {
         self.members.as_ref().is_none_or(|members| !members.is_empty())
     }
 
+    /// Whether there are messages between members behind this one.
+    pub(super) fn has_of_members_behind(&self, number: u64) -> bool {
+        let last = self.members.as_ref().and_then(VecDeque::back);
+        last.is_some_and(|last| last.number > number)
+    }
+
     /// From now on messages between members are kept apart. Those that the program was shown already stay its own.
     pub(super) fn keep_members(&mut self) {
         if self.members.is_none() {
@@ -412,6 +418,7 @@ mod tests {
         assert_eq!(inbox.shown().collect::<Vec<_>>(), [(1, 7)]);
         let first = inbox.first_of_members(0, &mut |_| true);
         assert_eq!((first, inbox.first_of_members(2, &mut |_| true)), (Some(2), Some(4)));
+        assert!(inbox.has_of_members_behind(3) && !inbox.has_of_members_behind(4));
         assert_eq!(inbox.find(&mut Search::default(), |arrived| arrived.buffer.is_none()), Some(3));
         assert_eq!(inbox.take(4).map(|arrived| arrived.message.header.tag), Some(4));
         assert_eq!(inbox.held(), 24);

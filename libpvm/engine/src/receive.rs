@@ -87,8 +87,22 @@ impl Engine {
     /// messages of neighbours are visible without it.
     #[inline]
     pub fn see_next(&mut self, will_wait: bool) -> Result<Option<&Arrived>> {
+        self.see_next_until(will_wait, |_| false)
+    }
+
+    /// As [`Self::see_next`], but reads no further once there is a message between members behind the number `shown`.
+    pub fn see_next_or_member(&mut self, will_wait: bool, shown: u64) -> Result<Option<&Arrived>> {
+        self.see_next_until(will_wait, |inbox| inbox.has_of_members_behind(shown))
+    }
+
+    #[inline(always)]
+    fn see_next_until(
+        &mut self,
+        will_wait: bool,
+        is_enough: impl Fn(&Inbox) -> bool,
+    ) -> Result<Option<&Arrived>> {
         if !self.inbox.has_unseen() {
-            self.bring_next(will_wait)?;
+            self.bring_next(will_wait, is_enough)?;
         }
         if self.neighbours.is_watched() {
             self.neighbours.show_unseen(self.inbox.unseen() > 1);
@@ -96,9 +110,9 @@ impl Engine {
         Ok(self.inbox.see_next())
     }
 
-    /// Reads messages until there is one for the program.
-    fn bring_next(&mut self, will_wait: bool) -> Result<()> {
-        while !self.inbox.has_unseen() {
+    /// Reads messages until there is one for the program, or enough.
+    fn bring_next(&mut self, will_wait: bool, is_enough: impl Fn(&Inbox) -> bool) -> Result<()> {
+        while !self.inbox.has_unseen() && !is_enough(&self.inbox) {
             self.send_deferred();
             if self.take_some(1)? {
                 continue;
@@ -216,24 +230,30 @@ impl Engine {
         self.inbox.keep_members();
     }
 
-    /// Takes a wanted message between members, if it is in the queue.
-    pub fn take_of_members(&mut self, wanted: &mut dyn FnMut(&Message) -> bool) -> Option<Message> {
-        let number = self.inbox.first_of_members(0, wanted)?;
+    /// Takes the first wanted message between members behind the number `shown`, if it is in the queue. Without one, `shown` becomes
+    /// the number of the last message.
+    pub fn take_of_members(
+        &mut self,
+        shown: &mut u64,
+        wanted: &mut dyn FnMut(&Message) -> bool,
+    ) -> Option<Message> {
+        let Some(number) = self.inbox.first_of_members(*shown, wanted) else {
+            *shown = self.inbox.last();
+            return None;
+        };
         self.take_arrived(number).map(|arrived| arrived.message)
     }
 
-    /// The same, behind the number `shown`, if it is there or on a ring: the system is not asked.
+    /// The same, if it is there or on a ring: the system is not asked.
     pub fn look_for_member(
         &mut self,
         shown: &mut u64,
         wanted: &mut dyn FnMut(&Message) -> bool,
     ) -> Result<Look> {
         loop {
-            let found = self.inbox.first_of_members(*shown, wanted);
-            if let Some(arrived) = found.and_then(|number| self.take_arrived(number)) {
-                return Ok(Look::Found(arrived.message));
+            if let Some(message) = self.take_of_members(shown, wanted) {
+                return Ok(Look::Found(message));
             }
-            *shown = self.inbox.last();
             if !self.take_one()? {
                 return Ok(self.spinner_at_once().cloned().map_or(Look::Nothing, Look::Spin));
             }
