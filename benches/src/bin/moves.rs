@@ -5,12 +5,10 @@
 //! third one and back; or a task on each, of which one sends the other X bytes.
 
 use benches::stamp::{Stamp, now};
-use pvm3::{HostInfo, Pack, PvmError, Routing, Task, Tid};
+use pvm3::{HostInfo, Pack, Routing, Task, Tid};
 use serde::{Deserialize, Serialize};
 use std::env;
 use std::error::Error;
-use std::thread;
-use std::time::Duration;
 
 /// From a task: it is there, or has got everything.
 const READY: i32 = 1;
@@ -27,9 +25,6 @@ const EXIT: i32 = 6;
 const TIMES: usize = 7;
 const FEW_TIMES: usize = 3;
 const LARGE: usize = 1 << 28;
-
-/// A task that has only just moved is asked again after this.
-const BETWEEN: Duration = Duration::from_millis(20);
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
@@ -163,24 +158,13 @@ fn hear(task: &mut Task, from: Tid) -> Outcome<f64> {
     Ok(ended.saturating_sub(began) as f64 / 1e9)
 }
 
-/// Moves it when its old host has sent what it has kept.
-fn move_to(task: &mut Task, mover: Tid, host: Tid) -> Outcome {
-    while let Err(error) = task.move_task(mover, Some(host)) {
-        if error.code() != PvmError::Already {
-            return Err(error.into());
-        }
-        thread::sleep(BETWEEN);
-    }
-    Ok(())
-}
-
 fn moves(task: &mut Task, size: usize, times: usize) -> Outcome<Vec<f64>> {
     let hosts = hosts(task)?;
     let mover = start(task, "mover", size, &hosts[0])?;
     task.recv(mover, READY)?;
     let mut all = Vec::new();
     for number in 0..times {
-        move_to(task, mover, hosts[(number + 1) % 2].tid)?;
+        task.move_task(mover, Some(hosts[(number + 1) % 2].tid))?;
         all.push(hear(task, mover)?);
     }
     task.send(mover, STOP, &Pack::new())?;
