@@ -6,7 +6,7 @@
 use super::{Engine, Form, Payload};
 use bytes::Bytes;
 use pvm_shm::{Loan, Mapping};
-use pvm_wire::calls::sharing::Known;
+use pvm_wire::calls::sharing::{Known, Meet};
 use pvm_wire::{Body, Lent, Tid};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The state of lending to the daemon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Lending {
-    /// No long message was sent so far.
+    /// No long message went by the daemon so far.
     #[default]
     Unasked,
     /// The daemon was asked to map this task's memory.
@@ -89,6 +89,20 @@ impl Engine {
         }
     }
 
+    /// The daemon has written a body of more than one piece to the socket. From the next ones on it may lend them, even if this task sends
+    /// none: it shares its memory at the first, and asks at the second.
+    pub(super) fn long_body_came(&mut self) {
+        if self.lending != Lending::Unasked {
+            return;
+        }
+        if self.neighbours.own_outbox().is_some() {
+            self.lending = Lending::Asked;
+            self.defer_request(&Meet { other: Tid::MY_DAEMON });
+        } else {
+            self.neighbours.note_sender();
+        }
+    }
+
     /// The daemon has mapped this task's memory, and sent the descriptor of its own.
     pub(super) fn meet_daemon(&mut self, descriptors: &[OwnedFd]) {
         self.lending = Lending::Agreed;
@@ -103,7 +117,13 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::route::Route;
+    use crate::{Settings, codes, neighbours};
     use pvm_shm::{Memory, Outbox, SEGMENT_SIZE};
+    use pvm_wire::calls::{Request as _, sharing::Share};
+    use pvm_wire::limits::PIECE_MAX;
+    use pvm_wire::{Message, MessageHeader};
+    use std::os::unix::net::UnixStream;
 
     #[test]
     fn only_what_lies_in_the_memory_is_taken() {
@@ -130,5 +150,36 @@ mod tests {
         assert_eq!(outbox.memory().load(lent.flag), 0);
         drop(body);
         assert_eq!(outbox.memory().load(lent.flag), 1);
+    }
+
+    #[test]
+    fn a_task_that_only_receives_asks_for_the_daemons_memory() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        theirs.set_nonblocking(true).unwrap();
+        let mut engine = Engine::unenrolled(ours.into(), &Settings::default());
+        engine.extension = Some(codes::EXTENSION_VERSION);
+        engine.identity.tid = Tid::from_raw(0x4_0001);
+        let socket = engine.route.as_ref().map(Route::socket);
+        engine.neighbours = neighbours::Neighbours::offered(engine.tid(), socket, &Settings::default());
+        let mut daemon = Route::new(theirs.into(), 1 << 20);
+        let mut tags_after = |length: usize| {
+            let (src, dst) = (Tid::from_raw(0x8_0001), engine.tid());
+            let message =
+                Message { src, dst, header: MessageHeader::default(), body: vec![1; length].into() };
+            daemon.send_descriptors(&message.encode(1 << 20), &[]).unwrap();
+            while !engine.inbox.has_unseen() {
+                engine.poll().unwrap();
+            }
+            assert_eq!(engine.inbox.see_next().map(|arrived| arrived.message.body.len()), Some(length));
+            let mut sent = Vec::new();
+            daemon.read(&mut sent).unwrap();
+            sent.iter().map(|message| message.header.tag).collect::<Vec<_>>()
+        };
+        let long = PIECE_MAX;
+        assert_eq!(tags_after(long - 1), []);
+        assert_eq!(tags_after(long), [Share::TAG]);
+        assert_eq!(tags_after(long), [Meet::TAG]);
+        assert_eq!(tags_after(long), [], "it has asked");
     }
 }

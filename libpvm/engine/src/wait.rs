@@ -8,6 +8,7 @@ use super::route::{Arrival, Condition};
 use super::spinner::Origin;
 use crate::{Error, Result};
 use pvm_wire::calls::turns::Awake;
+use pvm_wire::limits::PIECE_MAX;
 use pvm_wire::tuned::{ROUTE_FAR_FROM, ROUTE_TURN};
 use pvm_wire::{Message, PvmError, Tid};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -200,6 +201,9 @@ impl Engine {
         // Messages of neighbours precede those that the daemon has sent later.
         if !messages.is_empty() {
             self.drain_rings();
+        }
+        if messages.iter().any(|message| message.body.len() >= PIECE_MAX) {
+            self.long_body_came();
         }
         let mut passed = Vec::new();
         for message in messages {

@@ -146,3 +146,57 @@ fn when_a_task_is_gone_its_memory_is_used_again() {
         std::mem::forget(kept);
     }
 }
+
+/// Passes pieces to both readers, to the second ones `lag` pieces behind.
+fn pass_to_both(
+    readers: &mut [Reader; 2],
+    pieces: &[(FragmentHeader, Bytes)],
+    lag: usize,
+) -> [Vec<Message>; 2] {
+    let mut whole = [Vec::new(), Vec::new()];
+    for at in 0..pieces.len() + lag {
+        for (reader, behind) in [0, lag].into_iter().enumerate() {
+            let piece = at.checked_sub(behind).and_then(|at| pieces.get(at)).cloned();
+            whole[reader].extend(piece.and_then(|(header, data)| readers[reader].pass(header, data)));
+        }
+    }
+    whole
+}
+
+#[test]
+fn receivers_of_a_multicast_read_the_same_bytes() {
+    for (length, lag) in [(50_000, 0), (50_000, 1), (1 << 20, 0), (1 << 20, 3), (20 << 20, 5)] {
+        let loan_pool = LoanPool::new(1 << 30);
+        let mut readers = [Reader::new(&loan_pool), Reader::new(&loan_pool)];
+        let sent = message(1, length);
+        let pieces: Vec<_> = sent.fragments(PIECE_MAX).collect();
+        let [first, second] = pass_to_both(&mut readers, &pieces, lag);
+        let used = loan_pool.with(|memory| Some(memory.outbox.used())).unwrap();
+        assert!(used < length as u64 * 5 / 4 + 65_536, "{length} bytes for two receivers take {used}");
+        drop(first);
+        assert_eq!(second, [sent], "what the other has given back is there still");
+    }
+}
+
+#[test]
+fn messages_with_the_same_content_are_not_mixed_up() {
+    let loan_pool = LoanPool::new(1 << 30);
+    let mut readers = [Reader::new(&loan_pool), Reader::new(&loan_pool)];
+    let (once, twice) = (message(1, 200_000), message(1, 200_000));
+    // The first reader gets one whole, of which the second gets half, and then the other.
+    let whole = pass_all(&mut readers[0], std::slice::from_ref(&once), PIECE_MAX);
+    let (header, data) = once.fragments(PIECE_MAX).next().unwrap();
+    assert_eq!(readers[1].pass(header, data), None);
+    assert_eq!(pass_all(&mut readers[1], std::slice::from_ref(&twice), PIECE_MAX), whole);
+}
+
+#[test]
+fn a_receiver_whose_message_finds_no_room_gets_it_written_beside_one_that_is_behind() {
+    let loan_pool = LoanPool::new(4 << 20);
+    let mut readers = [Reader::new(&loan_pool), Reader::new(&loan_pool)];
+    let sent = message(1, 8 << 20);
+    let pieces: Vec<_> = sent.fragments(PIECE_MAX).collect();
+    for got in pass_to_both(&mut readers, &pieces, 2) {
+        assert_eq!(got, std::slice::from_ref(&sent));
+    }
+}
