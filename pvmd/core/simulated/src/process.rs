@@ -128,6 +128,11 @@ impl Process {
             && matches!(self.role, Role::Task)
     }
 
+    /// Whether it is the life of the task that has its id: one that is frozen waits for the decision where the task lives.
+    pub(crate) fn lives_as_its_task(&self) -> bool {
+        !self.dead && self.tid.is_some() && self.moving.goes_on()
+    }
+
     /// Whether it is a task manager.
     pub fn is_manager(&self) -> bool {
         matches!(self.role, Role::Manager(_))

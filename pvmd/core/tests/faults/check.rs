@@ -181,6 +181,18 @@ fn check_deputies(world: &mut World) {
     }
 }
 
+/// The tasks that are alive, each of which has one process.
+fn tasks_alive(world: &mut World) -> BTreeSet<Tid> {
+    let mut alive = BTreeSet::new();
+    let at_work = world.processes.values().filter(|process| process.is_at_work());
+    let twice: Vec<Tid> =
+        at_work.filter_map(|process| process.tid).filter(|&tid| !alive.insert(tid)).collect();
+    if !twice.is_empty() {
+        world.tasks.fault(format!("{twice:?} live more than once"));
+    }
+    alive
+}
+
 fn check_promises(world: &mut World) {
     let members: BTreeSet<HostIndex> = world.hosts.keys().copied().collect();
     let known =
@@ -188,8 +200,7 @@ fn check_promises(world: &mut World) {
     if members.iter().any(|host| !known.contains(host)) {
         return world.tasks.fault(format!("of {members:?} some are not members, and live on"));
     }
-    let tids = world.processes.values().filter(|process| process.is_at_work());
-    let alive: BTreeSet<Tid> = tids.filter_map(|process| process.tid).collect();
+    let alive = tasks_alive(world);
     world.tasks.check_messages(&alive);
     world.tasks.check_notifies(&alive, &members);
     world.tasks.check_answers(&alive);

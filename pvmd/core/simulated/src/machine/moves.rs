@@ -1,7 +1,7 @@
 //! Tasks that move, as their libraries do it.
 
 use super::{Machine, Tasks};
-use crate::process::{Moving, ProcId, message};
+use crate::process::{Moving, ProcId, Process, message};
 use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::calls::moves::{Arrive, Freeze};
 use pvm_wire::calls::{Call, Request};
@@ -33,7 +33,10 @@ impl<T: Tasks> Machine<T> {
         match Tmx::from_tag(header.tag).filter(|_| header.context == CONTEXT_TM) {
             Some(Tmx::Freeze) => match Freeze::decode_answer(&received.body) {
                 Ok(Ok(())) => self.send_luggage(id),
-                _ => self.set_moving(id, Moving::No),
+                _ => {
+                    self.set_moving(id, Moving::No);
+                    self.expect_one_life(id);
+                }
             },
             Some(Tmx::Arrive) => {
                 if let Ok(Ok(reply)) = Arrive::decode_answer(&received.body) {
@@ -103,9 +106,24 @@ impl<T: Tasks> Machine<T> {
         if let Some(process) = self.processes.get_mut(&id) {
             (process.tid, process.moving) = (Some(tid), Moving::No);
         }
+        self.expect_one_life(id);
         self.moved += 1;
         if let Some(old) = self.predecessors.remove(&id) {
             T::succeeded(self, old, id);
+        }
+    }
+
+    /// A process begins to live as its task, or goes on: no other one may.
+    pub(super) fn expect_one_life(&mut self, id: ProcId) {
+        let Some(process) = self.processes.get(&id).filter(|process| process.lives_as_its_task()) else {
+            return;
+        };
+        let (tid, host) = (process.tid, process.host);
+        let lives = |other: &Process| other.tid == tid && other.lives_as_its_task();
+        let mut others = self.processes.iter().filter(|&(&other, process)| other != id && lives(process));
+        if let (Some(tid), Some((_, other))) = (tid, others.next()) {
+            let text = format!("{tid} lives twice, on host {host} and {}", other.host);
+            self.fault(text);
         }
     }
 }

@@ -238,7 +238,11 @@ impl<T: Tasks> Machine<T> {
                     process.tid = Some(reply.tid);
                     if reply.succeeds.is_some() {
                         process.moving = Moving::Succeeds;
-                    } else if matches!(process.role, Role::Task) {
+                        return;
+                    }
+                    let is_task = matches!(process.role, Role::Task);
+                    self.expect_one_life(id);
+                    if is_task {
                         T::enrolled(self, id, reply.tid);
                     }
                 }
