@@ -11,6 +11,7 @@
 mod check;
 mod journal;
 mod moves;
+mod one_move;
 mod operations;
 mod plan;
 mod regressions;

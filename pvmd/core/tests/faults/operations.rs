@@ -122,8 +122,7 @@ fn operate_task(world: &mut World, op: Op) {
                 world.say(id, &Meet { other: dst }.message(0));
             }
             for _ in 0..count {
-                let body = world.tasks.next_body(tid, dst, size as usize);
-                world.say(id, &message(dst, 0, USER, body));
+                send(world, id, dst, size as usize);
             }
         }
         Op::Multicast(_) => multicast(world, id, tid),
@@ -170,6 +169,13 @@ fn operate_task(world: &mut World, op: Op) {
         Op::Halt(_) => world.say(id, &Halt {}.message(0)),
         _ => operate_life(world, op, id, &tasks),
     }
+}
+
+/// A task sends another the next message of the pair, of this length in bytes.
+pub fn send(world: &mut World, id: ProcId, dst: Tid, size: usize) {
+    let Some(tid) = world.processes.get(&id).and_then(|process| process.tid) else { return };
+    let body = world.tasks.next_body(tid, dst, size);
+    world.say(id, &message(dst, 0, USER, body));
 }
 
 /// Operations that end or stop a task.
@@ -342,8 +348,13 @@ fn change_job(world: &mut World, id: ProcId, n: u32) {
 /// A task has another moved, which has said that it can.
 fn move_task(world: &mut World, id: ProcId, tasks: &[ProcId], n: u32, to: u32) {
     let Some(&other) = pick(tasks, n).filter(|&&other| other != id) else { return };
-    let Some(tid) = world.processes.get(&other).and_then(|process| process.tid) else { return };
     let host = nth_host(world, to / 2).filter(|_| to % 2 == 1).map_or(Tid::NONE, HostIndex::host_tid);
+    move_task_to(world, id, other, host);
+}
+
+/// A task has another moved to a host, or to any.
+pub fn move_task_to(world: &mut World, id: ProcId, other: ProcId, host: Tid) {
+    let Some(tid) = world.processes.get(&other).and_then(|process| process.tid) else { return };
     world.say(other, &Movable {}.message(0));
     ask(world, id, &Move { tid, host }, Asked::Request);
 }
@@ -377,7 +388,7 @@ fn multicast(world: &mut World, id: ProcId, tid: Tid) {
     world.say(id, &message(tid.multicast(), 0, USER, body));
 }
 
-fn watch(world: &mut World, id: ProcId, by: Tid, subject: Subject) {
+pub fn watch(world: &mut World, id: ProcId, by: Tid, subject: Subject) {
     let tag = NOTIFY + world.tasks.number();
     let subscription =
         Subscription { by, subject, cancelled: false, told: 0, known: None, arrived: BTreeSet::new() };
