@@ -31,13 +31,14 @@ impl<T: Tasks> Machine<T> {
             return true;
         }
         match Tmx::from_tag(header.tag).filter(|_| header.context == CONTEXT_TM) {
-            Some(Tmx::Freeze) => match Freeze::decode_answer(&received.body) {
-                Ok(Ok(())) => self.send_luggage(id),
-                _ => {
+            Some(Tmx::Freeze) => {
+                if matches!(Freeze::decode_answer(&received.body), Ok(Ok(()))) {
+                    self.send_luggage(id);
+                } else {
                     self.set_moving(id, Moving::No);
                     self.expect_one_life(id);
                 }
-            },
+            }
             Some(Tmx::Arrive) => {
                 if let Ok(Ok(reply)) = Arrive::decode_answer(&received.body) {
                     self.take_place(id, reply.tid);
