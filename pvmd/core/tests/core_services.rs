@@ -6,6 +6,7 @@ use pvm_wire::calls::hosts::AddHosts;
 use pvm_wire::calls::roles::BecomeManager;
 use pvm_wire::codes::{DAEMON_PROTOCOL, Sm, Tm};
 use pvm_wire::daemon::{DaemonMsg, FromMaster, MasterRequest, ToMaster};
+use pvm_wire::limits::BATCH_MAX;
 use pvm_wire::services::{ExecRequest, TaskEnded};
 use pvm_wire::slave::{Fingerprint, HostedLine};
 use pvm_wire::spawn::{SpawnRequest, flags};
@@ -89,6 +90,25 @@ fn a_malformed_order_is_answered_with_an_error() {
     let (conn, _) = manager(&mut r);
     r.say(conn, Tid::MY_DAEMON, Sm::Exec.tag(), 0, &[1, 2, 3]);
     assert_eq!(told(&mut r, conn, Sm::ExecAck), PvmError::BadParam.code().to_be_bytes());
+}
+
+#[test]
+fn an_order_for_no_tasks_or_too_many_starts_none() {
+    let mut r = Recorder::master();
+    let (conn, _) = manager(&mut r);
+    let too_many = BATCH_MAX as i32 + 1;
+    for (count, first, expected) in [
+        (0, 0, PvmError::BadParam),
+        (-1, 0, PvmError::BadParam),
+        (too_many, 0, PvmError::OutOfRes),
+        (1, -1, PvmError::BadParam),
+    ] {
+        let request = ExecRequest { parent: 0, spawn: program(count), first, total: 1 };
+        r.say(conn, Tid::MY_DAEMON, Sm::Exec.tag(), 0, &request.encode());
+        let answer = told(&mut r, conn, Sm::ExecAck);
+        assert_eq!(answer, expected.code().to_be_bytes(), "{count} tasks from number {first} on");
+        r.nothing_else();
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::flow::Source;
 use crate::master::Command;
 use crate::observers::{End, QUEUED_MAX};
 use crate::services::take_post;
-use crate::spawn::{Exec, ExecTo};
+use crate::spawn::{Exec, ExecTo, count_of};
 use crate::tasks::{Origin, Task, Tasks};
 use crate::tracer::Stamp;
 use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
@@ -97,8 +97,11 @@ impl Core {
 
     fn on_sm_exec(&mut self, to: ServiceTo, body: &[u8]) -> Result<(), BodyError> {
         let ExecRequest { parent, spawn, first, .. } = ExecRequest::decode(body)?;
-        let count = u32::try_from(spawn.count).unwrap_or(0);
-        self.on_exec(ExecTo::Service(to), None, count, first.max(0) as u32, parent, spawn);
+        let first = u32::try_from(first).map_err(|_| PvmError::BadParam);
+        match count_of(&spawn).and_then(|count| Ok((count, first?))) {
+            Ok((count, first)) => self.on_exec(ExecTo::Service(to), None, count, first, parent, spawn),
+            Err(error) => self.answer_service(to, Sm::ExecAck, error.code().to_be_bytes().to_vec()),
+        }
         Ok(())
     }
 

@@ -28,6 +28,7 @@ pub(crate) use home::Home;
 pub(crate) use node::{Exec, ExecTo, Node, Order, program};
 pub(crate) use pulling::Offer;
 pub(crate) use queue::Fate;
+pub(crate) use request::count_of;
 pub(crate) use traffic::Report as TrafficReport;
 
 use std::ffi::OsStr;

@@ -26,13 +26,18 @@ pub(crate) struct Demand {
     pub policy: Policy,
 }
 
+/// For how many tasks a request is: from 1 to [`BATCH_MAX`].
+pub(crate) fn count_of(request: &SpawnRequest) -> Result<u32, PvmError> {
+    match u32::try_from(request.count) {
+        Ok(count) if (1..=BATCH_MAX as u32).contains(&count) => Ok(count),
+        Ok(0) | Err(_) => Err(PvmError::BadParam),
+        Ok(_) => Err(PvmError::OutOfRes),
+    }
+}
+
 /// What a request demands, or the error of one that demands what cannot be. `machine` is the policy if it names none.
 pub(super) fn demand(request: &SpawnRequest, machine: Policy) -> Result<Demand, CallError> {
-    let count = match u32::try_from(request.count) {
-        Ok(count) if (1..=BATCH_MAX as u32).contains(&count) => count,
-        Ok(0) | Err(_) => return Err(PvmError::BadParam.into()),
-        Ok(_) => return Err(PvmError::OutOfRes.into()),
-    };
+    let count = count_of(request)?;
     let policy = match request.policy.as_str() {
         "" => machine,
         name => {
