@@ -236,3 +236,19 @@ fn a_host_may_vanish_after_each_event_of_a_move() {
     let failed = failed.into_inner();
     assert_eq!(failed, 0, "of {} cases, see above", cases.len());
 }
+
+#[test]
+fn a_task_that_lives_twice_is_noticed() {
+    let mut scene = Scene::new(2, 3);
+    scene.begin();
+    let bystander = process_of(&scene.world, scene.others[3]).expect("it is alive");
+    scene.world.processes.get_mut(&bystander).expect("it is there").tid = Some(scene.mover);
+    for _ in 0..EVENTS_MAX {
+        scene.world.step();
+        if scene.world.moved > 0 {
+            break;
+        }
+    }
+    let faults = &scene.world.tasks.faults;
+    assert!(faults.iter().any(|fault| fault.contains("lives twice")), "{faults:?}");
+}

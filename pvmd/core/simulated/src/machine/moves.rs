@@ -19,7 +19,7 @@ impl<T: Tasks> Machine<T> {
                     self.set_moving(id, Moving::Told(Tid::from_raw(reader.int().unwrap_or(0))));
                     self.go_if_possible(id);
                 }
-                Some(Tcx::Stay) => self.set_moving(id, Moving::No),
+                Some(Tcx::Stay) => self.go_on(id),
                 Some(Tcx::Moved) => {
                     let (tid, host) = (reader.int().unwrap_or(0), reader.int().unwrap_or(0));
                     self.note_place(id, Tid::from_raw(tid), Tid::from_raw(host).host());
@@ -35,8 +35,7 @@ impl<T: Tasks> Machine<T> {
                 if matches!(Freeze::decode_answer(&received.body), Ok(Ok(()))) {
                     self.send_luggage(id);
                 } else {
-                    self.set_moving(id, Moving::No);
-                    self.expect_one_life(id);
+                    self.go_on(id);
                 }
             }
             Some(Tmx::Arrive) => {
@@ -68,6 +67,12 @@ impl<T: Tasks> Machine<T> {
         if let Some(process) = self.processes.get_mut(&id) {
             process.moving = moving;
         }
+    }
+
+    /// A task stays where it is.
+    fn go_on(&mut self, id: ProcId) {
+        self.set_moving(id, Moving::No);
+        self.expect_one_life(id);
     }
 
     /// A task that was told to move has itself frozen, when it waits for nothing.
