@@ -102,6 +102,7 @@ fn an_order_for_no_tasks_or_too_many_starts_none() {
         (-1, 0, PvmError::BadParam),
         (too_many, 0, PvmError::OutOfRes),
         (1, -1, PvmError::BadParam),
+        (2, i32::MAX, PvmError::BadParam),
     ] {
         let request = ExecRequest { parent: 0, spawn: program(count), first, total: 1 };
         r.say(conn, Tid::MY_DAEMON, Sm::Exec.tag(), 0, &request.encode());

@@ -97,7 +97,9 @@ impl Core {
 
     fn on_sm_exec(&mut self, to: ServiceTo, body: &[u8]) -> Result<(), BodyError> {
         let ExecRequest { parent, spawn, first, .. } = ExecRequest::decode(body)?;
-        let first = u32::try_from(first).map_err(|_| PvmError::BadParam);
+        // The number of the last task has to be an `int`, too.
+        let fits = first.checked_add(spawn.count).is_some();
+        let first = u32::try_from(first).ok().filter(|_| fits).ok_or(PvmError::BadParam);
         match count_of(&spawn).and_then(|count| Ok((count, first?))) {
             Ok((count, first)) => self.on_exec(ExecTo::Service(to), None, count, first, parent, spawn),
             Err(error) => self.answer_service(to, Sm::ExecAck, error.code().to_be_bytes().to_vec()),
